@@ -1,0 +1,107 @@
+"""What a request may demand of its output's content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from infernix_core.errors import InvalidChoice, InvalidOption, InvalidSchema
+
+
+class OutputConstraint:
+    """Base of the content constraints: Grammar, JsonObject, JsonSchema, Choice, Regex.
+
+    Constraints are values: equal constraints share one compiled grammar. They own their source text;
+    nothing reads files behind them, and nothing is parsed before it is compiled.
+    """
+
+    __slots__ = ()
+
+    #: The constraint's kind, as reports, logs and metrics name it.
+    kind: str
+
+
+def _text(what: str) -> Any:
+    def check(_instance: object, _attribute: object, value: object) -> None:
+        if not isinstance(value, str):
+            raise InvalidOption(
+                f"{what} must be a string, not {type(value).__name__}", hint="pass its source text"
+            )
+
+    return check
+
+
+@frozen
+class Grammar(OutputConstraint):
+    """GBNF text whose entry rule is ``root``."""
+
+    source: str = field(validator=_text("a grammar"))
+    kind = "grammar"
+
+
+@frozen
+class JsonObject(OutputConstraint):
+    """Any JSON object."""
+
+    kind = "json_object"
+
+
+@frozen
+class JsonSchema(OutputConstraint):
+    """A JSON Schema document, as its source text (member order counts)."""
+
+    source: str = field(validator=_text("a JSON Schema"))
+    kind = "json_schema"
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any] | bool | str) -> JsonSchema:
+        """A schema from its text or from a parsed document, whose member order is kept.
+
+        Raises:
+            InvalidSchema: The document holds something that JSON cannot express.
+        """
+        if isinstance(schema, str):
+            return cls(schema)
+        try:
+            return cls(json.dumps(schema, ensure_ascii=False, allow_nan=False))
+        except (TypeError, ValueError) as error:
+            raise InvalidSchema(f"the schema is not JSON: {error}") from error
+
+
+@frozen
+class Regex(OutputConstraint):
+    """An ECMAScript-flavoured expression that the whole content matches."""
+
+    pattern: str = field(validator=_text("a regex"))
+    kind = "regex"
+
+
+def _literals(value: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise InvalidChoice(
+            "a choice takes a list of strings, not one string", hint="wrap it in a list"
+        )
+    literals = tuple(value)
+    for index, literal in enumerate(literals):
+        if not isinstance(literal, str):
+            raise InvalidChoice(
+                f"choice {index} is not a string but {type(literal).__name__}", hint="quote it"
+            )
+    if not literals:
+        raise InvalidChoice("the list of choices is empty", hint="give at least one string")
+    return tuple(sorted(set(literals)))
+
+
+@frozen
+class Choice(OutputConstraint):
+    """One of a finite set of strings, kept exactly.
+
+    Attributes:
+        literals: Deduplicated and sorted: order carries no weight and is no part of the identity.
+    """
+
+    literals: tuple[str, ...] = field(converter=_literals)
+    kind = "choice"

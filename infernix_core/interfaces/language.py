@@ -1,0 +1,102 @@
+"""The output language: a small algebra over tokens, bytes and constraints.
+
+A frontend says with it what one request may generate, from the first token to the end; a mask provider lowers
+the whole tree into one grammar. An end token is legal exactly where the whole language may end and is never
+part of the tree. Nodes are values; equal trees share one compiled grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import field, frozen
+
+from infernix_core.interfaces.constraints import OutputConstraint
+
+
+class Language:
+    """Base of the nodes."""
+
+    __slots__ = ()
+
+
+@frozen
+class Token(Language):
+    """Exactly one token, matched by its id. It is of class TEXT or FRAMING."""
+
+    id: int
+
+
+@frozen
+class TextExcept(Language):
+    """One token of class TEXT or FRAMING whose id is not in ``ids``; its bytes need not be UTF-8."""
+
+    ids: frozenset[int] = field(converter=frozenset)
+
+
+@frozen
+class Literal(Language):
+    """These bytes, however TEXT tokens spell them. They are complete UTF-8."""
+
+    bytes: bytes
+
+
+@frozen
+class Content(Language):
+    """A text of the constraint's language, spelled by TEXT tokens."""
+
+    constraint: OutputConstraint
+
+
+@frozen
+class Sequence(Language):
+    """One part after the other. A token may span several parts at byte level."""
+
+    parts: tuple[Language, ...] = field(converter=tuple)
+
+
+@frozen
+class Union(Language):
+    """Any one of the alternatives."""
+
+    alternatives: tuple[Language, ...] = field(converter=tuple)
+
+
+@frozen
+class Repeat(Language):
+    """``part`` from ``minimum`` to ``maximum`` times; ``None`` is unbounded."""
+
+    part: Language
+    minimum: int = 0
+    maximum: int | None = None
+
+
+@frozen
+class Label(Language):
+    """``part``, whose beginning the matcher reports as ``name`` (see ``GrammarMatcher.labels``)."""
+
+    name: str
+    part: Language
+
+
+def sequence(*parts: Language) -> Language:
+    """A sequence without needless nesting."""
+    flat: list[Language] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, Sequence) else (part,))
+    return flat[0] if len(flat) == 1 else Sequence(flat)
+
+
+def walk(language: Language) -> Iterable[Language]:
+    """Every node of the tree, parents first."""
+    yield language
+    if isinstance(language, Sequence):
+        children: tuple[Language, ...] = language.parts
+    elif isinstance(language, Union):
+        children = language.alternatives
+    elif isinstance(language, Repeat | Label):
+        children = (language.part,)
+    else:
+        children = ()
+    for child in children:
+        yield from walk(child)

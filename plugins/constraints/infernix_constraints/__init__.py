@@ -1,0 +1,1 @@
+"""Front doors of the output constraints: GBNF, regex, choice and JSON Schema, without any grammar library."""
