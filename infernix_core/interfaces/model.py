@@ -1,0 +1,157 @@
+"""Target models: mathematics over state that the program owns.
+
+A model declares its state as :class:`StateSpec`; the program allocates it for all lanes, and hands it to
+``forward`` and ``fold`` through :class:`StateViews`. A model keeps no per-sequence state of its own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import torch
+from attrs import field, frozen
+from torch import Tensor
+
+
+class StateKind(enum.Enum):
+    """How a piece of state relates to a sequence."""
+
+    PAGED = "paged"
+    """One record per position: [position, *shape]. Rewinding is free: later positions are overwritten."""
+    SLOT = "slot"
+    """One record per sequence: [*shape]. Changed only by prefill and by ``fold``."""
+    RECORD = "record"
+    """One record per column of a verify: [column, *shape]. What ``fold`` replays; dropped afterwards."""
+
+
+@frozen
+class StateSpec:
+    """A piece of state that a model, a backend or a sampler needs.
+
+    Attributes:
+        name: Unique in the program, by convention ``owner.what``.
+        shape: The shape of one record (see :class:`StateKind`).
+    """
+
+    name: str
+    kind: StateKind
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class StateViews(Protocol):
+    """Access to the state of the rows of one batch. Row n of the batch is sequence ``lanes[n]``."""
+
+    def read_slot(self, name: str, lanes: Sequence[int]) -> Tensor:
+        """The SLOT records of these lanes: [N, *shape]. A copy; writing into it changes nothing."""
+
+    def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
+        """Overwrites the SLOT records of these lanes with ``value`` [N, *shape]."""
+
+    def read_pages(self, name: str, lane: int, length: int) -> Tensor:
+        """The first ``length`` PAGED records of one lane: [length, *shape], contiguous, not to be written."""
+
+    def write_pages(self, name: str, lane: int, start: int, value: Tensor) -> None:
+        """Writes ``value`` [count, *shape] at positions ``start`` … of one lane."""
+
+    def read_records(self, name: str, rows: int) -> Tensor:
+        """The RECORD buffer of the batch's first ``rows`` rows: [rows, W, *shape]."""
+
+    def write_records(self, name: str, value: Tensor) -> None:
+        """Stores ``value`` [N, W', *shape] for rows 0 … N-1, columns 0 … W'-1 of the batch."""
+
+
+class StepKind(enum.Enum):
+    """Which form of the recurrent layers runs."""
+
+    PREFILL = "prefill"
+    """One row of prompt tokens. SLOT state is advanced in place. ``start`` is a multiple of the model's grid."""
+    VERIFY = "verify"
+    """W columns per row from the committed state. SLOT state is only read; RECORDs are written."""
+
+
+@frozen
+class ForwardBatch:
+    """The input of one forward.
+
+    Attributes:
+        ids: int64 [N, W]; columns at or beyond a row's width hold a valid id and are ignored.
+        starts: Absolute position of column 0, per row.
+        widths: Valid columns per row, 1 … W. Column w of row n sees positions 0 … starts[n] + w.
+        lanes: The sequence of each row; distinct.
+    """
+
+    kind: StepKind
+    ids: Tensor = field(eq=False)
+    starts: tuple[int, ...]
+    widths: tuple[int, ...]
+    lanes: tuple[int, ...]
+
+
+@frozen
+class StepOutput:
+    """The output of one forward.
+
+    Attributes:
+        hidden: [N, W, H], what ``lm_head`` takes. Undefined beyond a row's width.
+        features: The named features that were asked for, each [N, W, width].
+    """
+
+    hidden: Tensor = field(eq=False)
+    features: Mapping[str, Tensor] = field(factory=dict, eq=False)
+
+
+class DraftHead(Protocol):
+    """A checkpoint's own draft layer, built by the frontend; recursion and catch-up are a backend's."""
+
+    def states(self) -> Sequence[StateSpec]:
+        """State that the head needs."""
+
+    def forward(self, batch: ForwardBatch, hidden: Tensor, views: StateViews) -> Tensor:
+        """Next draft hidden [N, W, H] from token ids and the target's (or the last draft's) hidden."""
+
+
+class TargetModel(Protocol):
+    """A causal language model as mathematics."""
+
+    @property
+    def logits_width(self) -> int:
+        """Columns of the logits: at least the vocabulary's size."""
+
+    @property
+    def grid(self) -> int:
+        """Prefill chunks start at multiples of this many tokens (1 when the model does not care)."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where weights, state and tensors of a batch live."""
+
+    def states(self) -> Sequence[StateSpec]:
+        """The state of one sequence."""
+
+    def forward(
+        self, batch: ForwardBatch, views: StateViews, features: Sequence[str] = ()
+    ) -> StepOutput:
+        """Runs the batch; see :class:`StepKind` for what it does to the state.
+
+        Raises:
+            ValueError: An unknown feature name.
+        """
+
+    def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
+        """Replays the first ``counts[n]`` columns of the last VERIFY's records into row n's SLOT state.
+
+        Uses the very step function that verified, so the state equals that trajectory exactly. Rows are
+        those of that forward, in order; a count of 0 leaves the row untouched.
+        """
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Input embeddings [..., H] of int64 ids [...]."""
+
+    def lm_head(self, hidden: Tensor) -> Tensor:
+        """Logits, float32 [R, logits_width], of hidden rows [R, H]."""
+
+    def draft_head(self, name: str) -> DraftHead | str:
+        """The draft layer of that name, or the reason why there is none."""

@@ -1,0 +1,133 @@
+"""Speculative backends: drafts ahead of the target, never constrained, always verified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import field, frozen
+from torch import Tensor
+
+from infernix_core.interfaces.model import StateSpec, StateViews, TargetModel
+
+if TYPE_CHECKING:
+    from infernix_core.interfaces.vocabulary import Vocabulary
+
+
+@frozen
+class DraftDistribution:
+    """The distribution that sampled drafts were really drawn from, sparse.
+
+    Attributes:
+        ids: int64 [B, K, C]: distinct candidate ids.
+        probabilities: float32 [B, K, C]: q of each; sums to 1 over C.
+        sampled: Per row: True when its drafts were drawn from q; False when they are one-hot (a greedy
+            walk), and q is not read.
+    """
+
+    ids: Tensor = field(eq=False)
+    probabilities: Tensor = field(eq=False)
+    sampled: tuple[bool, ...] = ()
+
+
+@frozen
+class Proposal:
+    """Drafts of one round.
+
+    Attributes:
+        ids: int64 [B, K] on the host, K >= max(extents); undefined beyond a row's extent.
+        extents: Drafts per row, at most the width that was asked for.
+        distribution: ``None`` when every draft is one-hot.
+    """
+
+    ids: Tensor = field(eq=False)
+    extents: tuple[int, ...]
+    distribution: DraftDistribution | None = None
+
+
+@frozen
+class DraftRow:
+    """What a backend may know of one decode row. Committed facts only.
+
+    Attributes:
+        lane: The sequence.
+        history: Prompt and committed output, the anchor (last token, not yet executed) included.
+        prompt_length: How many of them are the prompt.
+        limit: Most drafts wanted.
+        temperature: The row's temperature: what a sampled draft should be drawn at.
+        seed: Key of its draws.
+    """
+
+    lane: int
+    history: Sequence[int] = field(eq=False, repr=False)
+    prompt_length: int
+    limit: int
+    temperature: float
+    seed: int
+
+
+class BoundBackend(Protocol):
+    """A backend bound to one target. Used by the worker thread only."""
+
+    def states(self) -> Sequence[StateSpec]:
+        """State of the drafter, kept in the program's transaction."""
+
+    def features(self) -> Sequence[str]:
+        """Target features wanted from every forward."""
+
+    def prefilled(
+        self, lane: int, ids: Sequence[int], start: int, features: Mapping[str, Tensor], views: StateViews
+    ) -> None:
+        """A prompt chunk was executed; each feature is [count, width]."""
+
+    def propose(self, rows: Sequence[DraftRow], views: StateViews) -> Proposal:
+        """Drafts for these rows. A row with limit 0 gets none."""
+
+    def prepare_commit(
+        self, counts: Sequence[int], features: Mapping[str, Tensor], views: StateViews
+    ) -> None:
+        """Everything of a commit that may fail, for the rows of the last ``propose``.
+
+        Args:
+            counts: Executed columns per row that become history (0: the row takes no part).
+            features: [B, W, width]; only the first ``counts[n]`` columns of row n may ever be used.
+        """
+
+    def commit(self) -> None:
+        """Makes the prepared commit real. Cannot fail."""
+
+    def abort(self) -> None:
+        """Drops the round."""
+
+    def rebuild(self, lane: int, history: Sequence[int], features: Mapping[str, Tensor], views: StateViews) -> None:
+        """Rebuilds a sequence's drafter state from its history, for a replay."""
+
+    def release(self, lane: int) -> None:
+        """The sequence is gone."""
+
+
+class SpeculativeBackend(Protocol):
+    """The backend family's root object."""
+
+    def bind(self, target: TargetModel, vocabulary: Vocabulary, *, lanes: int, width: int) -> BoundBackend:
+        """Binds to a target. ``width`` is the most drafts of a row.
+
+        Raises:
+            InvalidOption: The target lacks what the backend needs; says what.
+        """
+
+
+@frozen
+class RowStatistics:
+    """How one row's drafts fared so far."""
+
+    rounds: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+
+class DraftPolicy(Protocol):
+    """How many drafts each row of a round gets."""
+
+    def plan(self, limits: Sequence[int], statistics: Sequence[RowStatistics]) -> tuple[int, ...]:
+        """Drafts per row, 0 … ``limits[n]``. A function of committed history alone."""
