@@ -1,0 +1,1 @@
+"""The engine: requests in, published tokens out, one worker thread between them."""

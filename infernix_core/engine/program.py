@@ -1,0 +1,351 @@
+"""The program: owns all model-side state and runs its units, each ending in a commit or an abort.
+
+A unit yields a :class:`PendingBatch`. Nothing of it is durable until ``commit`` says how many tokens of each row
+were accepted; then the model's recurrent state, the drafter's and the penalty counts move on together. A lane's
+ledger is its history: every token of it but the last, the anchor, has been executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from attrs import field, frozen
+from numpy.typing import NDArray
+from torch import Tensor
+
+from infernix_core.engine.state import LaneState
+from infernix_core.errors import IntegrityError
+from infernix_core.interfaces.model import ForwardBatch, StepKind, TargetModel
+from infernix_core.interfaces.sampling import (
+    MaskState,
+    SampledRow,
+    Sampler,
+    SamplerPlan,
+    SamplerSpec,
+    SamplingConfig,
+    SamplingRound,
+)
+from infernix_core.interfaces.speculative import (
+    BoundBackend,
+    DraftRow,
+    Proposal,
+    SpeculativeBackend,
+)
+from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+
+
+@frozen
+class DecodeRow:
+    """One row of a unit.
+
+    Attributes:
+        lane: Its sequence.
+        history: Prompt and committed output, the anchor last.
+        prompt_length: How many of them are the prompt.
+        config: Its sampling law.
+        constrained: Whether the mask service fills its columns.
+        draft_limit: Most drafts to verify.
+    """
+
+    lane: int
+    history: Sequence[int] = field(eq=False, repr=False)
+    prompt_length: int
+    config: SamplingConfig
+    constrained: bool
+    draft_limit: int = 0
+
+
+class MaskService(Protocol):
+    """Fills mask columns of the current unit's rows. Borrowed for one call of the program."""
+
+    def fill(
+        self, row: int, drafts: Sequence[int], columns: NDArray[np.int32]
+    ) -> tuple[MaskState, ...]:
+        """States of ``len(drafts) + 1`` columns of batch row ``row``, their masks written."""
+
+
+@frozen
+class PendingBatch:
+    """Outcome of a unit, not yet durable.
+
+    Attributes:
+        rows: The unit's rows, in order.
+        sampled: One outcome per row.
+        extents: Drafts verified per row.
+        executed: False for a prefill's first token, whose columns are durable already.
+    """
+
+    rows: tuple[DecodeRow, ...]
+    sampled: tuple[SampledRow, ...]
+    extents: tuple[int, ...]
+    executed: bool
+    features: dict[str, Tensor] = field(factory=dict, eq=False, repr=False)
+
+
+class Program:
+    """Runs a target model, an optional drafter and a sampler over fixed lanes. Used by one thread.
+
+    Args:
+        target: The model's mathematics.
+        vocabulary: Its tokens.
+        sampler: Plans and runs the choice of tokens.
+        backend: The drafter, or ``None``.
+        lanes: Most resident sequences.
+        capacity: Most positions of a sequence.
+        drafts: Most drafts of a row.
+        deterministic: Whether a row's result must not depend on the batch.
+    """
+
+    def __init__(
+        self,
+        target: TargetModel,
+        vocabulary: Vocabulary,
+        sampler: Sampler,
+        backend: SpeculativeBackend | None,
+        *,
+        lanes: int,
+        capacity: int,
+        drafts: int,
+        deterministic: bool = False,
+    ) -> None:
+        self.target = target
+        self.lanes = lanes
+        self.capacity = capacity
+        self.width = drafts + 1
+        self._drafter: BoundBackend | None = None
+        if backend is not None:
+            self._drafter = backend.bind(target, vocabulary, lanes=lanes, width=drafts)
+        self._features = tuple(self._drafter.features()) if self._drafter is not None else ()
+        generable = torch.ones(vocabulary.size, dtype=torch.bool)
+        generable[list(vocabulary.ids(TokenClass.FORBIDDEN))] = False
+        self._plan: SamplerPlan = sampler.plan(
+            SamplerSpec(
+                rows=lanes,
+                width=self.width,
+                vocabulary_size=vocabulary.size,
+                logits_width=target.logits_width,
+                generable=generable.to(target.device),
+                end_ids=vocabulary.end_ids,
+                deterministic=deterministic,
+            )
+        )
+        drafter_states = self._drafter.states() if self._drafter is not None else ()
+        self.state = LaneState(
+            (*target.states(), *drafter_states, *self._plan.states()),
+            lanes,
+            capacity,
+            self.width,
+            target.device,
+        )
+        self._masks = np.zeros((lanes, self.width, vocabulary.words), dtype=np.int32)
+        self._mask_tensor = torch.from_numpy(self._masks)
+        self._pending: PendingBatch | None = None
+
+    @property
+    def mask_row_bytes(self) -> int:
+        """Bytes of one position's mask."""
+        return self._masks.shape[2] * 4
+
+    def admit(self, lane: int) -> None:
+        """Empties a lane for a new sequence."""
+        self.state.clear(lane)
+
+    def release(self, lane: int) -> None:
+        """The lane's sequence is gone."""
+        if self._drafter is not None:
+            self._drafter.release(lane)
+
+    def prefill(self, lane: int, ids: Sequence[int], start: int) -> Tensor:
+        """Executes a chunk of prompt tokens; they are durable at once.
+
+        Args:
+            lane: The sequence.
+            ids: 1 … tokens.
+            start: Position of the first, a multiple of the target's grid.
+
+        Returns:
+            The hidden of the last token, [H].
+        """
+        self._require_idle()
+        batch = ForwardBatch(
+            kind=StepKind.PREFILL,
+            ids=torch.tensor([list(ids)], dtype=torch.int64, device=self.target.device),
+            starts=(start,),
+            widths=(len(ids),),
+            lanes=(lane,),
+        )
+        output = self.target.forward(batch, self.state, self._features)
+        if self._drafter is not None:
+            features = {name: value[0] for name, value in output.features.items()}
+            self._drafter.prefilled(lane, ids, start, features, self.state)
+        return output.hidden[0, -1]
+
+    def first(self, row: DecodeRow, hidden: Tensor, masks: MaskService) -> PendingBatch:
+        """Chooses the first token after a prompt from the hidden of its last token [H].
+
+        ``row.history`` is the prompt alone.
+        """
+        self._require_idle()
+        sampled = self._sample((row,), None, (0,), hidden[None, None], masks)
+        self._pending = PendingBatch((row,), sampled, (0,), executed=False)
+        return self._pending
+
+    def decode(self, rows: Sequence[DecodeRow], masks: MaskService) -> PendingBatch:
+        """One round: propose, forward, masks, choose or verify.
+
+        Raises:
+            Exception: Whatever a drafter, the target, the mask service or the sampler raises; nothing of
+                the round remains, and the lanes are as before.
+        """
+        self._require_idle()
+        proposal = self._propose(rows)
+        try:
+            extents = proposal.extents if proposal is not None else (0,) * len(rows)
+            columns = max(extents) + 1
+            ids = torch.zeros((len(rows), columns), dtype=torch.int64)
+            for index, row in enumerate(rows):
+                ids[index, 0] = row.history[-1]
+                if proposal is not None and extents[index]:
+                    ids[index, 1 : extents[index] + 1] = proposal.ids[index, : extents[index]]
+            batch = ForwardBatch(
+                kind=StepKind.VERIFY,
+                ids=ids.to(self.target.device),
+                starts=tuple(len(row.history) - 1 for row in rows),
+                widths=tuple(extent + 1 for extent in extents),
+                lanes=tuple(row.lane for row in rows),
+            )
+            output = self.target.forward(batch, self.state, self._features)
+            sampled = self._sample(rows, proposal, extents, output.hidden, masks)
+        except BaseException:
+            if self._drafter is not None:
+                self._drafter.abort()
+            raise
+        self._pending = PendingBatch(
+            tuple(rows), sampled, tuple(extents), executed=True, features=dict(output.features)
+        )
+        return self._pending
+
+    def commit(self, pending: PendingBatch, counts: Sequence[int]) -> None:
+        """Makes the first ``counts[n]`` tokens of each row durable; 0 leaves a row as it was.
+
+        Raises:
+            IntegrityError: ``pending`` is not the open batch, or a count is impossible.
+        """
+        self._require_open(pending)
+        for row, count in zip(pending.sampled, counts, strict=True):
+            if not 0 <= count <= len(row.tokens):
+                raise IntegrityError(f"{count} tokens accepted of {len(row.tokens)} produced")
+        lanes = [row.lane for row in pending.rows]
+        if pending.executed:
+            if self._drafter is not None:
+                self._drafter.prepare_commit(counts, pending.features, self.state)
+            self.target.fold(lanes, counts, self.state)
+            if self._drafter is not None:
+                self._drafter.commit()
+        tokens = [row.tokens[:count] for row, count in zip(pending.sampled, counts, strict=True)]
+        self._plan.commit(lanes, tokens, self.state)
+        self._pending = None
+
+    def abort(self, pending: PendingBatch) -> None:
+        """Drops the open batch; the lanes are as before it."""
+        self._require_open(pending)
+        if pending.executed and self._drafter is not None:
+            self._drafter.abort()
+        self._pending = None
+
+    def _require_idle(self) -> None:
+        if self._pending is not None:
+            raise IntegrityError("a unit is still pending")
+
+    def _require_open(self, pending: PendingBatch) -> None:
+        if self._pending is not pending:
+            raise IntegrityError("not the pending unit")
+
+    def _propose(self, rows: Sequence[DecodeRow]) -> Proposal | None:
+        if self._drafter is None:
+            return None
+        proposal = self._drafter.propose(
+            [
+                DraftRow(
+                    lane=row.lane,
+                    history=row.history,
+                    prompt_length=row.prompt_length,
+                    limit=min(row.draft_limit, self.width - 1),
+                    temperature=row.config.temperature,
+                    seed=row.config.seed,
+                )
+                for row in rows
+            ],
+            self.state,
+        )
+        for row, extent in zip(rows, proposal.extents, strict=True):
+            if not 0 <= extent <= min(row.draft_limit, self.width - 1):
+                self._drafter.abort()
+                raise IntegrityError(f"the drafter proposes {extent} of {row.draft_limit} drafts")
+        return proposal
+
+    def _sample(
+        self,
+        rows: Sequence[DecodeRow],
+        proposal: Proposal | None,
+        extents: Sequence[int],
+        hidden: Tensor,
+        masks: MaskService,
+    ) -> tuple[SampledRow, ...]:
+        """Masks and choice for hidden [B, W, H] of these rows."""
+        batch, columns = hidden.shape[:2]
+        constrained = any(row.constrained for row in rows)
+        states = tuple(
+            self._states(index, row, proposal, extents[index], masks)
+            for index, row in enumerate(rows)
+        )
+        logits = self._logits(hidden, extents)
+        drafts = torch.zeros((batch, columns - 1), dtype=torch.int64)
+        if proposal is not None and columns > 1:
+            drafts = proposal.ids[:, : columns - 1]
+        penalised = any(row.config.penalised for row in rows)
+        lanes = [row.lane for row in rows]
+        return self._plan.run(
+            SamplingRound(
+                logits=logits,
+                drafts=drafts,
+                extents=tuple(extents),
+                distribution=proposal.distribution if proposal is not None else None,
+                masks=self._mask_tensor[:batch, :columns] if constrained else None,
+                states=states,
+                configs=tuple(row.config for row in rows),
+                positions=tuple(len(row.history) for row in rows),
+                counts=self._plan.counts(lanes, self.state) if penalised else None,
+            )
+        )
+
+    def _states(
+        self,
+        index: int,
+        row: DecodeRow,
+        proposal: Proposal | None,
+        extent: int,
+        masks: MaskService,
+    ) -> tuple[MaskState, ...]:
+        if not row.constrained:
+            return (MaskState.UNCONSTRAINED,) * (extent + 1)
+        drafts = proposal.ids[index, :extent].tolist() if proposal is not None and extent else ()
+        return masks.fill(index, drafts, self._masks[index])
+
+    def _logits(self, hidden: Tensor, extents: Sequence[int]) -> Tensor:
+        """Logits [B, W, logits_width] of the valid columns; others are zero."""
+        batch, columns, size = hidden.shape
+        if all(extent + 1 == columns for extent in extents):
+            return self.target.lm_head(hidden.reshape(-1, size)).view(batch, columns, -1)
+        valid = torch.tensor(
+            [[column <= extent for column in range(columns)] for extent in extents],
+            device=hidden.device,
+        )
+        logits = torch.zeros(
+            (batch, columns, self.target.logits_width), dtype=torch.float32, device=hidden.device
+        )
+        logits[valid] = self.target.lm_head(hidden[valid])
+        return logits

@@ -1,0 +1,246 @@
+"""What goes into a generation request, what comes out of it, and the handle between."""
+
+from __future__ import annotations
+
+import enum
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+from attrs import define, field, frozen
+
+from infernix_core.errors import ErrorReport, InfernixError
+from infernix_core.interfaces.constraints import OutputConstraint
+from infernix_core.interfaces.frontend import Channel
+from infernix_core.interfaces.sampling import SamplingOptions
+
+
+@frozen
+class RequestOptions:
+    """How one prepared prompt is generated from.
+
+    Attributes:
+        constraint: The shape of the content; ``None`` leaves it free.
+        sampling: The sampling law; unset parts take the checkpoint's or the family's values.
+        max_tokens: Most tokens to generate, reasoning and end token included; ``None`` leaves the rest of
+            the context. 0 generates nothing and finishes with ``length``.
+        stop: Strings that end the output before they would be published (content only). Not with a
+            constraint.
+        stop_token_ids: Further tokens that end the output unpublished. Not with a constraint.
+        raw_output: Publish everything as content: no reasoning split, control tokens as their spelling.
+            Not with a constraint on a chat prompt.
+        pending_timeout: Seconds the request may wait, from ``submit`` until it is admitted; ``None`` is
+            the engine's default.
+        draft_limit: Most draft tokens per round; ``None`` leaves it to the engine's policy.
+    """
+
+    constraint: OutputConstraint | None = None
+    sampling: SamplingOptions = SamplingOptions()
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = field(default=(), converter=tuple)
+    stop_token_ids: tuple[int, ...] = field(default=(), converter=tuple)
+    raw_output: bool = False
+    pending_timeout: float | None = None
+    draft_limit: int | None = None
+
+
+class FinishReason(enum.Enum):
+    """Why an output ended."""
+
+    STOP = "stop"
+    """The model, a constraint's end, or a stop condition ended it."""
+    LENGTH = "length"
+    """The token limit or the context ended it; a constrained content may be incomplete."""
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@frozen
+class Usage:
+    """Token counts.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt.
+        completion_tokens: Generated tokens, the end token included.
+        rounds: Decode rounds that the request took part in.
+        drafted_tokens: Drafts that were verified for it.
+        accepted_tokens: How many of them became output.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int = 0
+    rounds: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+
+
+@frozen
+class Timings:
+    """Wall seconds of one request. ``total`` runs from submit to the end.
+
+    Attributes:
+        preparation: Inside ``submit``: validation, compilation, the initial mask.
+        queue: From the queue to a lane.
+        prefill: From the lane to the first token.
+        decode: From the first token to the end.
+        first_token: From submit to the first token.
+    """
+
+    preparation: float = 0.0
+    queue: float = 0.0
+    prefill: float = 0.0
+    decode: float = 0.0
+    first_token: float = 0.0
+    total: float = 0.0
+
+
+@frozen
+class ConstraintReport:
+    """The committed state of a constraint when the request ended, and what it cost.
+
+    Attributes:
+        kind: grammar, json_object, json_schema, choice or regex.
+        branch: ``undecided`` while the output has not reached its content, then ``content``.
+        complete: The language may end here: with the prefix it forms a whole text of it.
+        terminated: An end token was accepted; only then is the output a normal completion.
+        cache: How the compiled grammar was had: ``hit``, ``built`` or ``waited`` (for another's build).
+        positions: Positions that masks were computed for, lookahead included.
+        mask_bytes: Bytes of masks handed to sampling.
+        preparation_cpu_seconds: CPU seconds of this request's thread for compilation and the initial mask.
+        mask_cpu_seconds: CPU seconds of masks, lookahead and rollback.
+        accept_cpu_seconds: CPU seconds of preview, commit and discard.
+        kept_mass: Mean over output tokens of the probability that the model itself gave to the legal ones
+            (1 - bending); ``None`` without tokens.
+        kept_mass_minimum: The least of them.
+    """
+
+    kind: str
+    branch: str
+    complete: bool
+    terminated: bool
+    cache: str
+    positions: int
+    mask_bytes: int
+    preparation_cpu_seconds: float
+    mask_cpu_seconds: float
+    accept_cpu_seconds: float
+    kept_mass: float | None = None
+    kept_mass_minimum: float | None = None
+
+
+@frozen
+class GenerationResult:
+    """The end of one request.
+
+    Attributes:
+        text: Published content.
+        reasoning: Published reasoning.
+        finish_reason: Why it ended.
+        stop: What stopped it, when it was a stop string or a stop token id.
+        token_ids: Committed output tokens, a final end token included.
+        seed: The seed that was used.
+        usage: Token counts.
+        timings: Wall seconds.
+        constraint: Present when the request was constrained.
+        error: Present when ``finish_reason`` is ERROR. Text published before it stays.
+    """
+
+    text: str
+    reasoning: str
+    finish_reason: FinishReason
+    token_ids: tuple[int, ...] = field(repr=False)
+    seed: int
+    usage: Usage
+    timings: Timings
+    stop: str | int | None = None
+    constraint: ConstraintReport | None = None
+    error: ErrorReport | None = None
+
+    def raise_for_error(self) -> GenerationResult:
+        """The result itself, or the error that ended the request."""
+        if self.error is not None:
+            raise self.error.error
+        return self
+
+
+def report_error(error: InfernixError) -> ErrorReport:
+    """An error as a value."""
+    return ErrorReport(type(error).__name__, str(error), error)
+
+
+@frozen
+class GenerationStart:
+    """The request was admitted to a lane."""
+
+    prompt_tokens: int
+
+
+@frozen
+class TextDelta:
+    """Newly published text. Deltas of one channel concatenate to the result's text.
+
+    Attributes:
+        tokens: Output tokens committed so far.
+    """
+
+    channel: Channel
+    text: str
+    tokens: int
+
+
+@frozen
+class GenerationEnd:
+    """The last event."""
+
+    result: GenerationResult
+
+
+Event = GenerationStart | TextDelta | GenerationEnd
+
+
+@define(eq=False)
+class GenerationHandle:
+    """One submitted request. Thread-safe.
+
+    Iterating yields the events, each once, up to and including :class:`GenerationEnd`.
+    """
+
+    _cancel: Callable[[], None]
+    _events: queue.SimpleQueue[Event] = field(factory=queue.SimpleQueue, init=False)
+    _done: threading.Event = field(factory=threading.Event, init=False)
+    _result: GenerationResult | None = field(default=None, init=False)
+    _drained: bool = field(default=False, init=False)
+
+    def publish(self, event: Event) -> None:
+        """Called by the engine."""
+        if isinstance(event, GenerationEnd):
+            self._result = event.result
+        self._events.put(event)
+        if isinstance(event, GenerationEnd):
+            self._done.set()
+
+    def __iter__(self) -> Iterator[Event]:
+        while not self._drained:
+            event = self._events.get()
+            self._drained = isinstance(event, GenerationEnd)
+            yield event
+
+    def wait(self, timeout: float | None = None) -> GenerationResult:
+        """Blocks until the end. Errors are in the result, not raised.
+
+        Raises:
+            TimeoutError: The request has not ended within ``timeout`` seconds; it goes on.
+        """
+        if not self._done.wait(timeout):
+            raise TimeoutError(f"the request did not end within {timeout} s")
+        assert self._result is not None
+        return self._result
+
+    @property
+    def done(self) -> bool:
+        """Whether the request has ended."""
+        return self._done.is_set()
+
+    def cancel(self) -> None:
+        """Ends the request as soon as possible; text published so far stays. Idempotent."""
+        self._cancel()

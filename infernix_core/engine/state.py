@@ -1,0 +1,82 @@
+"""All model-side state of an engine: allocated once from every declaration, reached through views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from infernix_core.errors import IntegrityError
+from infernix_core.interfaces.model import StateKind, StateSpec
+
+
+@define(eq=False)
+class LaneState:
+    """Tensors for a fixed number of lanes; implements ``StateViews``.
+
+    Pages are one fixed run per lane for now: position p of a lane is record p of its run.
+
+    Args:
+        specs: Every declaration of the model, the backend and the sampler.
+        lanes: Sequences that can be resident, and rows of the largest batch.
+        capacity: Positions of one lane.
+        width: Columns of the widest verify.
+    """
+
+    specs: tuple[StateSpec, ...] = field(converter=tuple)
+    lanes: int
+    capacity: int
+    width: int
+    device: torch.device
+    _tensors: dict[str, Tensor] = field(factory=dict, init=False)
+    _slots: tuple[str, ...] = field(default=(), init=False)
+
+    def __attrs_post_init__(self) -> None:
+        leading = {
+            StateKind.PAGED: (self.lanes, self.capacity),
+            StateKind.SLOT: (self.lanes,),
+            StateKind.RECORD: (self.lanes, self.width),
+        }
+        for spec in self.specs:
+            if spec.name in self._tensors:
+                raise IntegrityError(f"state {spec.name!r} is declared twice")
+            shape = (*leading[spec.kind], *spec.shape)
+            self._tensors[spec.name] = torch.zeros(shape, dtype=spec.dtype, device=self.device)
+        self._slots = tuple(spec.name for spec in self.specs if spec.kind is StateKind.SLOT)
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes allocated."""
+        return sum(t.numel() * t.element_size() for t in self._tensors.values())
+
+    def clear(self, lane: int) -> None:
+        """Empties a lane for a new sequence; its pages are overwritten as it grows."""
+        for name in self._slots:
+            self._tensors[name][lane].zero_()
+
+    def read_slot(self, name: str, lanes: Sequence[int]) -> Tensor:
+        """See ``StateViews``."""
+        return self._tensors[name][list(lanes)]
+
+    def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
+        """See ``StateViews``."""
+        self._tensors[name][list(lanes)] = value
+
+    def read_pages(self, name: str, lane: int, length: int) -> Tensor:
+        """See ``StateViews``."""
+        return self._tensors[name][lane, :length]
+
+    def write_pages(self, name: str, lane: int, start: int, value: Tensor) -> None:
+        """See ``StateViews``."""
+        self._tensors[name][lane, start : start + value.shape[0]] = value
+
+    def read_records(self, name: str, rows: int) -> Tensor:
+        """See ``StateViews``."""
+        return self._tensors[name][:rows]
+
+    def write_records(self, name: str, value: Tensor) -> None:
+        """See ``StateViews``."""
+        self._tensors[name][: value.shape[0], : value.shape[1]] = value
+
