@@ -50,7 +50,7 @@ class OutputSession:
 
     Args:
         decoder: Decodes tokens to text.
-        limit: Most tokens to generate, at least 1.
+        limit: Most tokens to generate.
         end_ids: The model's end tokens.
         matcher: The grammar state; ``None`` when unconstrained.
         initial_mask: The first position's mask, when it was computed at preparation.

@@ -1,0 +1,350 @@
+"""The engine: prepare a prompt, submit it, read its events."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+from attrs import define, evolve
+
+from infernix_core.descriptors import (
+    MaskProviderPlugin,
+    SamplerPlugin,
+    SpeculativeBackendPlugin,
+)
+from infernix_core.engine.draft_policy import FixedDrafts
+from infernix_core.engine.grammar_cache import GrammarCache
+from infernix_core.engine.options import DEFAULT_CONTEXT, EngineOptions
+from infernix_core.engine.program import Program
+from infernix_core.engine.request import FinishReason, GenerationHandle, RequestOptions
+from infernix_core.engine.resident import ConstraintWork, Request
+from infernix_core.engine.sampling_defaults import resolve_sampling
+from infernix_core.engine.scheduler import Scheduler
+from infernix_core.engine.session import OutputSession
+from infernix_core.engine.stop_strings import StopStrings
+from infernix_core.engine.worker import Worker
+from infernix_core.errors import (
+    CheckpointError,
+    ConstraintDeadEnd,
+    ContextOverflow,
+    InvalidOption,
+    Location,
+    QueueFull,
+)
+from infernix_core.interfaces.frontend import (
+    LoadedModel,
+    LoadOptions,
+    PreparedPrompt,
+    PromptInput,
+    StartPhase,
+)
+from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskProvider, MaskRow
+from infernix_core.interfaces.sampling import Sampler
+from infernix_core.interfaces.speculative import DraftPolicy, SpeculativeBackend
+from infernix_core.plugins import PluginRegistry
+
+
+@define
+class _Counter:
+    """Outstanding requests: queued, resident, or in preparation."""
+
+    value: int = 0
+
+
+class Engine:
+    """One model on one machine. Public methods are thread-safe.
+
+    Args:
+        model: The loaded checkpoint.
+        mask_provider: Makes the mask provider; called on the first constrained request.
+        sampler: The sampler.
+        backend: The speculative backend, or ``None``.
+        policy: Chooses draft widths; ``None`` gives every row ``options.draft_tokens``.
+        options: Sizes.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        *,
+        mask_provider: Callable[[], MaskProvider],
+        sampler: Sampler,
+        backend: SpeculativeBackend | None = None,
+        policy: DraftPolicy | None = None,
+        options: EngineOptions | None = None,
+    ) -> None:
+        self.model = model
+        self.options = options = options if options is not None else EngineOptions()
+        if options.draft_tokens and backend is None:
+            raise InvalidOption(
+                f"{options.draft_tokens} draft tokens need a speculative backend",
+                location=Location(field="draft_tokens"),
+                hint="choose one with spec",
+            )
+        limit = model.context_length
+        context = min(limit, DEFAULT_CONTEXT) if options.max_context is None else options.max_context
+        if context > limit:
+            raise InvalidOption(
+                f"the checkpoint was made for {limit} positions, not {context}",
+                location=Location(field="max_context"),
+                hint=f"at most {limit}",
+            )
+        self.max_context = context
+        grid = model.target.grid
+        self._grammars = GrammarCache(
+            lambda: mask_provider().bind(model.vocabulary), options.grammar_cache_bytes
+        )
+        self._program = Program(
+            model.target,
+            model.vocabulary,
+            sampler,
+            backend,
+            lanes=options.lanes,
+            capacity=context,
+            drafts=options.draft_tokens if backend is not None else 0,
+            deterministic=options.deterministic,
+        )
+        self._outstanding = _Counter()
+        self._outstanding_lock = threading.Lock()
+        self._worker = Worker(
+            self._program,
+            Scheduler(-(-options.prefill_chunk // grid) * grid),
+            policy if policy is not None else FixedDrafts(options.draft_tokens),
+            self._release,
+        )
+
+    @classmethod
+    def load(
+        cls,
+        directory: Path | str,
+        *,
+        options: EngineOptions | None = None,
+        registry: PluginRegistry | None = None,
+    ) -> Engine:
+        """An engine for a checkpoint directory, with the plugins that ``options`` names.
+
+        Raises:
+            CheckpointError: The directory cannot be loaded.
+            PluginError: A named plugin is missing or doubled.
+            InvalidOption: An option contradicts the checkpoint.
+        """
+        options = options if options is not None else EngineOptions()
+        registry = registry if registry is not None else PluginRegistry.discover()
+        directory = Path(directory)
+        provider = registry.get(MaskProviderPlugin, options.mask_provider)
+        sampler = registry.get(SamplerPlugin, options.sampler)
+        backend = None
+        if options.spec is not None:
+            backend = registry.get(SpeculativeBackendPlugin, options.spec)
+        frontend = registry.frontend_for(read_config(directory), directory)
+        model = frontend.create().load(
+            directory,
+            LoadOptions(
+                device=options.device,
+                dtype=getattr(torch, options.dtype) if options.dtype is not None else None,
+                deterministic=options.deterministic,
+            ),
+        )
+        return cls(
+            model,
+            mask_provider=provider.create,
+            sampler=sampler.create(),
+            backend=backend.create() if backend is not None else None,
+            options=options,
+        )
+
+    @property
+    def grammars(self) -> GrammarCache:
+        """The compiled grammars, for observation."""
+        return self._grammars
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that are in preparation, waiting or running."""
+        return self._outstanding.value
+
+    def prepare(self, prompt: PromptInput) -> PreparedPrompt:
+        """Renders and encodes a prompt. Compiles nothing.
+
+        Raises:
+            InvalidPrompt: It cannot be rendered or encoded.
+            ContextOverflow: It leaves no room for output.
+        """
+        prepared = self.model.prepare(prompt)
+        if len(prepared.token_ids) >= self.max_context:
+            raise ContextOverflow(
+                f"the prompt has {len(prepared.token_ids)} tokens, the context {self.max_context}",
+                hint="shorten the prompt, or start the engine with a larger max_context",
+            )
+        return prepared
+
+    def submit(
+        self, prompt: PreparedPrompt, options: RequestOptions | None = None
+    ) -> GenerationHandle:
+        """Prepares the output session on the calling thread, then queues the request.
+
+        Raises:
+            QueueFull: Too many requests are outstanding.
+            EngineUnavailable: The engine is closed or has failed.
+            InvalidOption: Options are impossible or contradict each other.
+            ConstraintError: The constraint is invalid, unsupported or leaves no first token.
+            DeadlineExceeded: The pending deadline passed during preparation.
+        """
+        submitted = time.monotonic()
+        options = options if options is not None else RequestOptions()
+        self._worker.require_available()
+        with self._outstanding_lock:
+            if self._outstanding.value >= self.options.lanes + self.options.queue_limit:
+                raise QueueFull(f"{self._outstanding.value} requests are outstanding; try again later")
+            self._outstanding.value += 1
+        try:
+            request = self._request(prompt, options, submitted)
+            if request.session.limit == 0:
+                self._finish_empty(request)
+            else:
+                self._worker.submit(request)
+        except BaseException:
+            self._release(None)
+            raise
+        return request.handle
+
+    def close(self) -> None:
+        """Cancels what runs and stops the worker. Idempotent."""
+        self._worker.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _request(
+        self, prompt: PreparedPrompt, options: RequestOptions, submitted: float
+    ) -> Request:
+        """Validates the combination and builds the output session."""
+        self._check(prompt, options)
+        config = resolve_sampling(
+            options.sampling,
+            self.model.sampling_defaults(prompt),
+            constrained=options.constraint is not None,
+        )
+        room = self.max_context - len(prompt.token_ids)
+        limit = room if options.max_tokens is None else min(options.max_tokens, room)
+        matcher, work, initial = self._matcher(prompt, options)
+        phase = StartPhase.RAW if options.raw_output else prompt.phase
+        session = OutputSession(
+            decoder=self.model.decoder(evolve(prompt, phase=phase)),
+            limit=limit,
+            end_ids=self.model.vocabulary.end_ids,
+            matcher=matcher,
+            initial_mask=initial,
+            stop=StopStrings(options.stop),
+            stop_token_ids=frozenset(options.stop_token_ids),
+        )
+        timeout = options.pending_timeout
+        timeout = self.options.pending_timeout if timeout is None else timeout
+        box: list[Request] = []
+        handle = GenerationHandle(lambda: self._worker.cancel(box[0]))
+        request = Request(
+            prompt=prompt,
+            options=options,
+            config=config,
+            session=session,
+            handle=handle,
+            work=work,
+            submitted=submitted,
+            deadline=None if timeout is None else submitted + timeout,
+        )
+        box.append(request)
+        return request
+
+    def _matcher(
+        self, prompt: PreparedPrompt, options: RequestOptions
+    ) -> tuple[GrammarMatcher | None, ConstraintWork | None, MaskRow | None]:
+        """Compiles the output language and checks that it has a first token."""
+        if options.constraint is None:
+            return None, None, None
+        started = time.thread_time()
+        compiled, cache = self._grammars.get(self.model.language(prompt, options.constraint))
+        matcher = compiled.start()
+        mask: MaskRow = np.zeros(self.model.vocabulary.words, dtype=np.int32)
+        if not matcher.fill(mask):
+            raise ConstraintDeadEnd(
+                "the constraint leaves no legal first token",
+                location=Location(field=options.constraint.kind),
+                hint="its language is empty, or this model's vocabulary cannot spell it",
+            )
+        work = ConstraintWork(options.constraint.kind, cache, time.thread_time() - started)
+        work.positions = 1
+        return matcher, work, mask
+
+    def _check(self, prompt: PreparedPrompt, options: RequestOptions) -> None:
+        if options.max_tokens is not None and options.max_tokens < 0:
+            raise InvalidOption(
+                f"{options.max_tokens} is not possible",
+                location=Location(field="max_tokens"),
+                hint="at least 0",
+            )
+        for token in options.stop_token_ids:
+            if not 0 <= token < self.model.vocabulary.size:
+                raise InvalidOption(
+                    f"token {token} is not in the vocabulary of {self.model.vocabulary.size}",
+                    location=Location(field="stop_token_ids"),
+                )
+        if options.constraint is None:
+            return
+        chat = prompt.phase is not StartPhase.RAW
+        for name, given in (
+            ("stop", bool(options.stop)),
+            ("stop_token_ids", bool(options.stop_token_ids)),
+            ("raw_output", options.raw_output and chat),
+        ):
+            if given:
+                raise InvalidOption(
+                    "cannot be combined with a constraint, whose own end ends the output",
+                    location=Location(field=name),
+                    hint=f"leave out {name} or the constraint",
+                )
+
+    def _finish_empty(self, request: Request) -> None:
+        request.queued = time.monotonic()
+        request.finish(FinishReason.LENGTH)
+        self._release(None)
+
+    def _release(self, request: Request | None) -> None:
+        with self._outstanding_lock:
+            self._outstanding.value -= 1
+        if request is not None and request.session.matcher is not None:
+            self._grammars.trim()
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """A checkpoint's ``config.json``.
+
+    Raises:
+        CheckpointError: The directory or the file is missing, or it is not a JSON object.
+    """
+    path = directory / "config.json"
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory} is not a directory; give a checkpoint directory")
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path} is missing; {directory} is not a checkpoint") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{path} holds no JSON object")
+    return config

@@ -1,0 +1,201 @@
+"""A request as the worker sees it: options resolved, output session, ledger, and what it cost so far."""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define, evolve, field
+from numpy.typing import NDArray
+from torch import Tensor
+
+from infernix_core.engine.masks import fill_columns
+from infernix_core.engine.request import (
+    ConstraintReport,
+    FinishReason,
+    GenerationEnd,
+    GenerationHandle,
+    GenerationResult,
+    RequestOptions,
+    TextDelta,
+    Timings,
+    Usage,
+    report_error,
+)
+from infernix_core.engine.session import OutputSession
+from infernix_core.errors import InfernixError
+from infernix_core.interfaces.frontend import Channel, PreparedPrompt, Segment
+from infernix_core.interfaces.sampling import MaskState, SamplingConfig
+from infernix_core.interfaces.speculative import RowStatistics
+
+
+class Stage(enum.Enum):
+    """Where a request is in its life."""
+
+    WAITING = "waiting"
+    PREFILL = "prefill"
+    FIRST = "first token"
+    DECODE = "decode"
+    FINISHED = "finished"
+
+
+@define(eq=False)
+class ConstraintWork:
+    """What a constraint cost one request. Rolled-back lookahead is work done and stays counted."""
+
+    kind: str
+    cache: str
+    preparation_cpu_seconds: float
+    positions: int = 0
+    mask_bytes: int = 0
+    mask_cpu_seconds: float = 0.0
+    kept_mass_sum: float = 0.0
+    kept_mass_minimum: float = 1.0
+
+
+@define(eq=False)
+class Request:
+    """One submitted request. After it is queued, only the worker changes it (but for ``cancelled``).
+
+    Attributes:
+        history: Prompt and committed output.
+        hidden: The prompt's last hidden, between prefill and the first token.
+    """
+
+    prompt: PreparedPrompt
+    options: RequestOptions
+    config: SamplingConfig
+    session: OutputSession
+    handle: GenerationHandle
+    work: ConstraintWork | None
+    submitted: float
+    deadline: float | None
+    cancelled: threading.Event = field(factory=threading.Event)
+    stage: Stage = Stage.WAITING
+    lane: int = -1
+    history: list[int] = field(init=False)
+    prefilled: int = 0
+    hidden: Tensor | None = None
+    statistics: RowStatistics = RowStatistics()
+    queued: float = 0.0
+    admitted: float | None = None
+    first_token: float | None = None
+    texts: dict[Channel, list[str]] = field(factory=lambda: {channel: [] for channel in Channel})
+
+    def __attrs_post_init__(self) -> None:
+        self.history = list(self.prompt.token_ids)
+
+    @property
+    def prompt_length(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.prompt.token_ids)
+
+    def fill_masks(
+        self, drafts: Sequence[int], columns: NDArray[np.int32]
+    ) -> tuple[MaskState, ...]:
+        """Masks of this request's row; the first position's may have been made at preparation."""
+        matcher, work = self.session.matcher, self.work
+        assert matcher is not None and work is not None
+        started = time.thread_time()
+        initial = self.session.initial_mask
+        if initial is not None and not drafts and not self.session.tokens:
+            columns[0] = initial
+            states: tuple[MaskState, ...] = (MaskState.READY,)
+        else:
+            states = fill_columns(matcher, drafts, columns)
+            work.positions += sum(state is not MaskState.UNREACHABLE for state in states)
+        work.mask_bytes += columns[0].nbytes * len(states)
+        work.mask_cpu_seconds += time.thread_time() - started
+        return states
+
+    def observe(self, *, drafted: int, accepted: int, kept_mass: Sequence[float]) -> None:
+        """Counts one committed round."""
+        self.statistics = RowStatistics(
+            self.statistics.rounds + 1,
+            self.statistics.drafted + drafted,
+            self.statistics.accepted + accepted,
+        )
+        if self.work is not None and kept_mass:
+            self.work.kept_mass_sum += sum(kept_mass)
+            self.work.kept_mass_minimum = min(self.work.kept_mass_minimum, *kept_mass)
+
+    def publish(self, segments: Sequence[Segment]) -> None:
+        """Publishes committed text."""
+        for segment in segments:
+            self.texts[segment.channel].append(segment.text)
+            self.handle.publish(
+                TextDelta(segment.channel, segment.text, len(self.session.tokens))
+            )
+
+    def finish(
+        self,
+        reason: FinishReason,
+        *,
+        stop: str | int | None = None,
+        error: InfernixError | None = None,
+    ) -> None:
+        """Publishes the end of the request."""
+        self.stage = Stage.FINISHED
+        self.hidden = None
+        self.handle.publish(
+            GenerationEnd(
+                GenerationResult(
+                    text="".join(self.texts[Channel.CONTENT]),
+                    reasoning="".join(self.texts[Channel.REASONING]),
+                    finish_reason=reason,
+                    token_ids=tuple(self.session.tokens),
+                    seed=self.config.seed,
+                    usage=Usage(
+                        prompt_tokens=self.prompt_length,
+                        completion_tokens=len(self.session.tokens),
+                        rounds=self.statistics.rounds,
+                        drafted_tokens=self.statistics.drafted,
+                        accepted_tokens=self.statistics.accepted,
+                    ),
+                    timings=self._timings(),
+                    stop=stop,
+                    constraint=self._report(),
+                    error=report_error(error) if error is not None else None,
+                )
+            )
+        )
+
+    def _timings(self) -> Timings:
+        now = time.monotonic()
+        timings = Timings(preparation=self.queued - self.submitted, total=now - self.submitted)
+        admitted = self.admitted if self.admitted is not None else now
+        timings = evolve(timings, queue=admitted - self.queued)
+        if self.admitted is not None:
+            first = self.first_token if self.first_token is not None else now
+            timings = evolve(timings, prefill=first - self.admitted)
+        if self.first_token is not None:
+            timings = evolve(
+                timings,
+                decode=now - self.first_token,
+                first_token=self.first_token - self.submitted,
+            )
+        return timings
+
+    def _report(self) -> ConstraintReport | None:
+        matcher, work = self.session.matcher, self.work
+        if matcher is None or work is None:
+            return None
+        tokens = len(self.session.tokens)
+        return ConstraintReport(
+            kind=work.kind,
+            branch=(*matcher.labels(), "undecided")[0] if tokens else "undecided",
+            # An empty output is never called a complete one: nothing was generated that could be.
+            complete=bool(tokens) and (matcher.terminated or matcher.may_end),
+            terminated=matcher.terminated,
+            cache=work.cache,
+            positions=work.positions,
+            mask_bytes=work.mask_bytes,
+            preparation_cpu_seconds=work.preparation_cpu_seconds,
+            mask_cpu_seconds=work.mask_cpu_seconds,
+            accept_cpu_seconds=self.session.accept_cpu_seconds,
+            kept_mass=work.kept_mass_sum / tokens if tokens else None,
+            kept_mass_minimum=work.kept_mass_minimum if tokens else None,
+        )

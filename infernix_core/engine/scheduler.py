@@ -1,0 +1,68 @@
+"""The scheduler: which unit runs next. Prompt chunks and decode rounds take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import define, field, frozen
+
+from infernix_core.engine.resident import Request, Stage
+
+
+@frozen
+class PrefillUnit:
+    """One chunk of one prompt."""
+
+    request: Request
+    start: int
+    stop: int
+
+
+@frozen
+class FirstTokenUnit:
+    """The first token of one prompt that is fully executed."""
+
+    request: Request
+
+
+@frozen
+class DecodeUnit:
+    """One round over every decode-ready request."""
+
+    requests: tuple[Request, ...]
+
+
+Unit = PrefillUnit | FirstTokenUnit | DecodeUnit
+
+
+@define(eq=False)
+class Scheduler:
+    """Chooses units over the resident requests.
+
+    Args:
+        chunk: Prompt tokens per prefill unit, a multiple of the model's grid.
+    """
+
+    chunk: int
+    _prefill_next: bool = field(default=True, init=False)
+    _turn: int = field(default=0, init=False)
+
+    def next(self, residents: Sequence[Request]) -> Unit | None:
+        """The next unit, or ``None`` when nothing can run.
+
+        A first token goes before everything, since its hidden is at hand; then prefill chunks (of the
+        prompts in turn) and decode rounds alternate while both kinds of work exist.
+        """
+        for request in residents:
+            if request.stage is Stage.FIRST:
+                return FirstTokenUnit(request)
+        prefilling = [request for request in residents if request.stage is Stage.PREFILL]
+        decoding = tuple(request for request in residents if request.stage is Stage.DECODE)
+        if prefilling and (self._prefill_next or not decoding):
+            self._prefill_next = False
+            request = prefilling[self._turn % len(prefilling)]
+            self._turn += 1
+            start = request.prefilled
+            return PrefillUnit(request, start, min(start + self.chunk, request.prompt_length))
+        self._prefill_next = True
+        return DecodeUnit(decoding) if decoding else None

@@ -1,0 +1,324 @@
+"""The worker: one thread, the only mutator of requests, lanes and model state."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from attrs import define, frozen
+from numpy.typing import NDArray
+
+from infernix_core.engine.program import DecodeRow, PendingBatch, Program
+from infernix_core.engine.request import FinishReason, GenerationStart
+from infernix_core.engine.resident import Request, Stage
+from infernix_core.engine.scheduler import DecodeUnit, FirstTokenUnit, PrefillUnit, Scheduler, Unit
+from infernix_core.engine.session import Preview
+from infernix_core.errors import (
+    ConstraintDeadEnd,
+    DeadlineExceeded,
+    EngineUnavailable,
+    InfernixError,
+    IntegrityError,
+    NonFiniteLogits,
+)
+from infernix_core.interfaces.sampling import MaskState, RowFailure
+from infernix_core.interfaces.speculative import DraftPolicy
+
+
+@frozen
+class RoundMasks:
+    """The mask service of one unit: its rows' requests, in batch order."""
+
+    requests: Sequence[Request]
+
+    def fill(
+        self, row: int, drafts: Sequence[int], columns: NDArray[np.int32]
+    ) -> tuple[MaskState, ...]:
+        """See ``MaskService``."""
+        return self.requests[row].fill_masks(drafts, columns)
+
+
+@define(eq=False)
+class Outcome:
+    """What becomes of one row of a pending unit: tokens to commit, and how the request ends, if it does."""
+
+    count: int = 0
+    preview: Preview | None = None
+    cancelled: bool = False
+    error: InfernixError | None = None
+
+
+class Worker:
+    """Runs units until closed.
+
+    Args:
+        program: Model state and units.
+        scheduler: Chooses units.
+        policy: Chooses draft widths.
+        queue_limit: Most waiting requests.
+        finished: Called, on the worker's thread, for each request that has ended.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        scheduler: Scheduler,
+        policy: DraftPolicy,
+        finished: Callable[[Request], None],
+    ) -> None:
+        self._program = program
+        self._scheduler = scheduler
+        self._policy = policy
+        self._finished = finished
+        self._wake = threading.Condition()
+        self._waiting: deque[Request] = deque()
+        self._residents: list[Request] = []
+        self._free = list(range(program.lanes))
+        self._failure: InfernixError | None = None
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="infernix-worker", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: Request) -> None:
+        """Queues a prepared request.
+
+        Raises:
+            DeadlineExceeded: Its pending deadline passed while it was prepared.
+            EngineUnavailable: The worker is closed or has failed.
+        """
+        with self._wake:
+            self.require_available()
+            request.queued = time.monotonic()
+            if request.deadline is not None and request.queued >= request.deadline:
+                raise DeadlineExceeded("the pending deadline passed during preparation")
+            self._waiting.append(request)
+            self._wake.notify()
+
+    def require_available(self) -> None:
+        """Raises EngineUnavailable when no work is accepted any more."""
+        if self._failure is not None:
+            raise EngineUnavailable(f"the engine has stopped: {self._failure}")
+        if self._closing:
+            raise EngineUnavailable("the engine is closed")
+
+    def cancel(self, request: Request) -> None:
+        """Asks for a request's end; it ends at the next commit boundary."""
+        request.cancelled.set()
+        with self._wake:
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Cancels everything and joins the thread. Idempotent."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                self._admit()
+                unit = self._scheduler.next(self._residents)
+                if unit is not None:
+                    self._execute(unit)
+        except BaseException as error:
+            failure = IntegrityError(f"{type(error).__name__}: {error}")
+            failure.__cause__ = error
+            with self._wake:
+                self._failure = failure
+        finally:
+            self._end_all()
+
+    def _wait(self) -> bool:
+        """Sleeps until there is work; False when closing. Drops waiting requests that are over."""
+        with self._wake:
+            while True:
+                if self._closing:
+                    return False
+                now = time.monotonic()
+                for request in [r for r in self._waiting if self._over(r, now)]:
+                    self._waiting.remove(request)
+                    self._end_waiting(request, now)
+                if self._residents or (self._waiting and self._free):
+                    return True
+                deadlines = [r.deadline for r in self._waiting if r.deadline is not None]
+                self._wake.wait(min(deadlines) - now if deadlines else None)
+
+    @staticmethod
+    def _over(request: Request, now: float) -> bool:
+        late = request.deadline is not None and now >= request.deadline
+        return late or request.cancelled.is_set()
+
+    def _end_waiting(self, request: Request, now: float) -> None:
+        self._finished(request)
+        if request.cancelled.is_set():
+            request.finish(FinishReason.CANCELLED)
+        else:
+            waited = now - request.submitted
+            error = DeadlineExceeded(f"no lane was free within {waited:.1f} s")
+            request.finish(FinishReason.ERROR, error=error)
+
+    def _admit(self) -> None:
+        while self._free:
+            with self._wake:
+                if not self._waiting:
+                    return
+                request = self._waiting.popleft()
+            request.lane = self._free.pop(0)
+            request.admitted = time.monotonic()
+            request.stage = Stage.PREFILL
+            self._program.admit(request.lane)
+            self._residents.append(request)
+            request.handle.publish(GenerationStart(request.prompt_length))
+
+    def _execute(self, unit: Unit) -> None:
+        match unit:
+            case PrefillUnit(request, start, stop):
+                if request.cancelled.is_set():
+                    self._end(request, FinishReason.CANCELLED)
+                    return
+                ids = request.prompt.token_ids[start:stop]
+                hidden = self._program.prefill(request.lane, ids, start)
+                request.prefilled = stop
+                if stop == request.prompt_length:
+                    request.hidden, request.stage = hidden, Stage.FIRST
+            case FirstTokenUnit(request):
+                row = self._row(request, 0)
+                assert request.hidden is not None
+                pending = self._program.first(row, request.hidden, RoundMasks((request,)))
+                self._settle((request,), pending)
+            case DecodeUnit(requests):
+                limits = [self._draft_limit(request) for request in requests]
+                statistics = [request.statistics for request in requests]
+                widths = self._policy.plan(limits, statistics)
+                rows = [self._row(r, width) for r, width in zip(requests, widths, strict=True)]
+                pending = self._program.decode(rows, RoundMasks(requests))
+                self._settle(requests, pending)
+
+    def _row(self, request: Request, drafts: int) -> DecodeRow:
+        return DecodeRow(
+            lane=request.lane,
+            history=request.history,
+            prompt_length=request.prompt_length,
+            config=request.config,
+            constrained=request.session.matcher is not None,
+            draft_limit=drafts,
+        )
+
+    def _draft_limit(self, request: Request) -> int:
+        """Drafts that could still become output: one token of the budget is the correction or the bonus."""
+        limit = min(request.session.remaining - 1, self._program.width - 1)
+        if request.options.draft_limit is not None:
+            limit = min(limit, request.options.draft_limit)
+        return limit
+
+    def _settle(self, requests: Sequence[Request], pending: PendingBatch) -> None:
+        """Previews every row, commits all of them or none, then confirms and publishes."""
+        outcomes = [Outcome() for _ in requests]
+        faulty: tuple[Request, InfernixError] | None = None
+        for request, row, outcome in zip(requests, pending.sampled, outcomes, strict=True):
+            if request.cancelled.is_set():
+                outcome.cancelled = True
+            elif row.failure is not None:
+                outcome.error = _failure(row.failure)
+            else:
+                try:
+                    outcome.preview = request.session.preview(row.tokens)
+                except Exception as error:
+                    faulty = (request, _integrity(error))
+                    break
+                outcome.count = outcome.preview.accepted
+        if faulty is not None:
+            # Nothing of the round is kept: the other rows run again, to the same tokens.
+            for request in requests:
+                request.session.discard()
+            self._program.abort(pending)
+            self._end(faulty[0], FinishReason.ERROR, error=faulty[1])
+            return
+        try:
+            self._program.commit(pending, [outcome.count for outcome in outcomes])
+        except BaseException:
+            for request in requests:
+                request.session.discard()
+            raise
+        now = time.monotonic()
+        for index, (request, outcome) in enumerate(zip(requests, outcomes, strict=True)):
+            if outcome.preview is None:
+                continue
+            row = pending.sampled[index]
+            request.session.commit()
+            request.history.extend(row.tokens[: outcome.count])
+            request.observe(
+                drafted=pending.extents[index],
+                accepted=min(row.accepted, outcome.count),
+                kept_mass=row.kept_mass[: outcome.count],
+            )
+            if request.first_token is None:
+                request.first_token, request.hidden = now, None
+            request.stage = Stage.DECODE
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if outcome.cancelled:
+                self._end(request, FinishReason.CANCELLED)
+            elif outcome.error is not None:
+                self._end(request, FinishReason.ERROR, error=outcome.error)
+            elif outcome.preview is not None:
+                request.publish(outcome.preview.segments)
+                if outcome.preview.finish is not None:
+                    self._end(request, outcome.preview.finish, stop=outcome.preview.stop)
+
+    def _end(
+        self,
+        request: Request,
+        reason: FinishReason,
+        *,
+        stop: str | int | None = None,
+        error: InfernixError | None = None,
+    ) -> None:
+        """Ends a resident request and frees its lane."""
+        if reason in (FinishReason.CANCELLED, FinishReason.ERROR):
+            request.publish(request.session.close())
+        self._residents.remove(request)
+        self._program.release(request.lane)
+        self._free.append(request.lane)
+        # First the slot, then the news: who reads the end may submit at once.
+        self._finished(request)
+        request.finish(reason, stop=stop, error=error)
+
+    def _end_all(self) -> None:
+        """Ends every request when the worker stops, cleanly or not."""
+        with self._wake:
+            self._closing = True
+            requests = [*self._residents, *self._waiting]
+            self._residents.clear()
+            self._waiting.clear()
+            failure = self._failure
+        for request in requests:
+            self._finished(request)
+            if failure is None:
+                request.finish(FinishReason.CANCELLED)
+            else:
+                error = EngineUnavailable(f"the engine has stopped: {failure}")
+                request.finish(FinishReason.ERROR, error=error)
+
+
+def _failure(failure: RowFailure) -> InfernixError:
+    if failure is RowFailure.DEAD_END:
+        return ConstraintDeadEnd(
+            "the constraint leaves no legal next token here",
+            hint="the text so far is a prefix that the vocabulary cannot continue",
+        )
+    return NonFiniteLogits("the model's logits leave no finite selection")
+
+
+def _integrity(error: Exception) -> InfernixError:
+    if isinstance(error, InfernixError):
+        return error
+    wrapped = IntegrityError(f"{type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+

@@ -1,0 +1,1 @@
+"""Things to test engines and plugins with: an exactly known model, toy drafters, conformance suites."""

@@ -1,0 +1,296 @@
+"""A toy model whose next-token law is exactly known, for tests of engines, samplers, providers and drafters.
+
+The logits after a prefix are a row of a fixed random table, chosen by two integer digests of the whole prefix: one
+kept as recurrent SLOT state with RECORDs and ``fold``, one recomputed from PAGED state. Integer arithmetic makes
+them exact in any batch and any chunking, and any state that is lost, doubled or leaked changes the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from attrs import define, field, frozen
+from torch import Tensor
+
+from infernix_core.errors import InvalidPrompt
+from infernix_core.interfaces.constraints import OutputConstraint
+from infernix_core.interfaces.frontend import (
+    Channel,
+    PreparedPrompt,
+    PromptInput,
+    Segment,
+    StartPhase,
+)
+from infernix_core.interfaces.language import (
+    Content,
+    Label,
+    Language,
+    Literal,
+    Repeat,
+    TextExcept,
+    Token,
+    sequence,
+)
+from infernix_core.interfaces.model import (
+    ForwardBatch,
+    StateKind,
+    StateSpec,
+    StateViews,
+    StepKind,
+    StepOutput,
+)
+from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+
+_PRIME = 2_147_483_647
+_FACTOR = 48_271
+_ROWS = 509
+
+
+def toy_vocabulary(words: Sequence[bytes] = ()) -> Vocabulary:
+    """256 single bytes, then ``words``, then ``</think>`` (FRAMING), two END tokens and a FORBIDDEN one."""
+    text = [bytes([value]) for value in range(256)] + list(words)
+    close = len(text)
+    return Vocabulary(
+        token_bytes=(*text, b"", b"", b"", b""),
+        classes=(
+            *(TokenClass.TEXT for _ in text),
+            TokenClass.FRAMING,
+            TokenClass.END,
+            TokenClass.END,
+            TokenClass.FORBIDDEN,
+        ),
+        framing={"</think>": close},
+    )
+
+
+@define(eq=False)
+class ToyTarget:
+    """The toy's mathematics; implements ``TargetModel``.
+
+    Args:
+        vocabulary: Its tokens.
+        seed: Of the logit table.
+        spread: Standard deviation of the logits.
+        padding: Logit columns beyond the vocabulary; they are large, so that a sampler that looks at them
+            is found out.
+        bias: Logits added to single tokens.
+        poison: A digest row whose logits are NaN, or ``None``.
+    """
+
+    vocabulary: Vocabulary
+    seed: int = 0
+    spread: float = 2.0
+    padding: int = 5
+    bias: Mapping[int, float] = field(factory=dict)
+    poison: int | None = None
+    grid: int = 4
+    device: torch.device = field(factory=lambda: torch.device("cpu"))
+    table: Tensor = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        table = torch.randn((_ROWS, self.logits_width), generator=generator) * self.spread
+        for token, extra in self.bias.items():
+            table[:, token] += extra
+        table[:, self.vocabulary.size :] = 1e4
+        if self.poison is not None:
+            table[self.poison] = torch.nan
+        self.table = table
+
+    @property
+    def logits_width(self) -> int:
+        """See ``TargetModel``."""
+        return self.vocabulary.size + self.padding
+
+    def states(self) -> Sequence[StateSpec]:
+        """See ``TargetModel``."""
+        return (
+            StateSpec("toy.digest", StateKind.SLOT, (), torch.int64),
+            StateSpec("toy.tokens", StateKind.PAGED, (), torch.int64),
+            StateSpec("toy.column", StateKind.RECORD, (), torch.int64),
+        )
+
+    def forward(
+        self, batch: ForwardBatch, views: StateViews, features: Sequence[str] = ()
+    ) -> StepOutput:
+        """See ``TargetModel``. The only feature is ``final``."""
+        if unknown := set(features) - {"final"}:
+            raise ValueError(f"unknown features {sorted(unknown)}")
+        rows, columns = batch.ids.shape
+        hidden = torch.zeros((rows, columns, 1), dtype=torch.int64)
+        digests = views.read_slot("toy.digest", batch.lanes)
+        for row in range(rows):
+            start, width, lane = batch.starts[row], batch.widths[row], batch.lanes[row]
+            ids = batch.ids[row, :width]
+            views.write_pages("toy.tokens", lane, start, ids)
+            seen = views.read_pages("toy.tokens", lane, start + width)
+            sums = ((seen + 1) * torch.arange(1, start + width + 1)).cumsum(0)
+            digest = digests[row]
+            for column in range(width):
+                digest = _absorb(digest, ids[column])
+                hidden[row, column, 0] = (digest + sums[start + column]) % _ROWS
+            if batch.kind is StepKind.PREFILL:
+                if start % self.grid:
+                    raise ValueError(f"a prefill chunk starts at {start}, off the grid")
+                views.write_slot("toy.digest", (lane,), digest[None])
+        if batch.kind is StepKind.VERIFY:
+            views.write_records("toy.column", batch.ids)
+        return StepOutput(hidden, {name: hidden for name in features})
+
+    def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
+        """See ``TargetModel``."""
+        digests = views.read_slot("toy.digest", lanes)
+        records = views.read_records("toy.column", len(lanes))
+        for row, count in enumerate(counts):
+            for column in range(count):
+                digests[row] = _absorb(digests[row], records[row, column])
+        views.write_slot("toy.digest", lanes, digests)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """See ``TargetModel``."""
+        return ids[..., None]
+
+    def lm_head(self, hidden: Tensor) -> Tensor:
+        """See ``TargetModel``."""
+        return self.table[hidden[:, 0]]
+
+    def draft_head(self, name: str) -> str:
+        """See ``TargetModel``."""
+        return f"a toy has no draft head {name!r}"
+
+    def logits_after(self, history: Sequence[int]) -> Tensor:
+        """The logits after a prefix, float32 [logits_width], by the definition: no state involved."""
+        digest = torch.tensor(0, dtype=torch.int64)
+        total = 0
+        for position, token in enumerate(history, start=1):
+            digest = _absorb(digest, torch.tensor(token))
+            total += (token + 1) * position
+        return self.table[int((int(digest) + total) % _ROWS)]
+
+
+def _absorb(digest: Tensor, token: Tensor) -> Tensor:
+    return (digest * _FACTOR + token + 1) % _PRIME
+
+
+@frozen
+class _Text:
+    """Bytes that are not yet whole characters."""
+
+    tail: bytes = b""
+    reasoning: bool = False
+    skip: bytes = b""
+    """Separator bytes still to be dropped after the close of the reasoning."""
+
+
+@frozen
+class ToyDecoder:
+    """Decodes the toy's tokens: reasoning up to ``</think>`` and "\\n\\n", then content."""
+
+    vocabulary: Vocabulary
+    reasoning: bool
+
+    def start(self) -> Any:
+        """See ``OutputDecoder``."""
+        return _Text(reasoning=self.reasoning)
+
+    def step(self, state: Any, token: int) -> tuple[Any, tuple[Segment, ...]]:
+        """See ``OutputDecoder``."""
+        if state.reasoning and token == self.vocabulary.framing["</think>"]:
+            return _Text(skip=b"\n\n"), self.finish(state)
+        raw = self.vocabulary.token_bytes[token]
+        skip = state.skip
+        while skip and raw[:1] == skip[:1]:
+            raw, skip = raw[1:], skip[1:]
+        skip = b"" if raw else skip
+        data = state.tail + raw
+        text, tail = _whole(data)
+        after = _Text(tail, state.reasoning, skip)
+        return after, self._segments(text, state.reasoning)
+
+    def finish(self, state: Any) -> tuple[Segment, ...]:
+        """See ``OutputDecoder``."""
+        return self._segments("\ufffd" if state.tail else "", state.reasoning)
+
+    @staticmethod
+    def _segments(text: str, reasoning: bool) -> tuple[Segment, ...]:
+        channel = Channel.REASONING if reasoning else Channel.CONTENT
+        return (Segment(channel, text),) if text else ()
+
+
+def _whole(data: bytes) -> tuple[str, bytes]:
+    """Whole characters of ``data``, and a trailing part that may still become one."""
+    for size in range(min(3, len(data)) + 1):
+        head, tail = data[: len(data) - size], data[len(data) - size :]
+        lead = tail[:1]
+        needed = 2 if b"\xc2" <= lead <= b"\xdf" else 3 if lead[:1] and 0xE0 <= lead[0] <= 0xEF else 4
+        if size == 0:
+            try:
+                return data.decode(), b""
+            except UnicodeDecodeError:
+                continue
+        if lead and 0xC2 <= lead[0] <= 0xF4 and size < needed:
+            try:
+                return head.decode(), tail
+            except UnicodeDecodeError:
+                continue
+    return data.decode(errors="replace"), b""
+
+
+@define(eq=False)
+class ToyModel:
+    """The toy as a loaded checkpoint; implements ``LoadedModel``.
+
+    A chat message list is rendered as its contents joined; ``enable_thinking`` starts inside reasoning.
+    """
+
+    target: ToyTarget
+    context_length: int = 4096
+    defaults: SamplingOptions = SamplingOptions()
+    name: str = "toy"
+
+    @classmethod
+    def make(cls, words: Sequence[bytes] = (), **target: Any) -> ToyModel:
+        """A toy over :func:`toy_vocabulary`."""
+        return cls(ToyTarget(toy_vocabulary(words), **target))
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """See ``LoadedModel``."""
+        return self.target.vocabulary
+
+    def prepare(self, prompt: PromptInput) -> PreparedPrompt:
+        """See ``LoadedModel``."""
+        phase = StartPhase.RAW
+        if prompt.token_ids is not None:
+            ids = tuple(prompt.token_ids)
+        elif prompt.text is not None:
+            ids = tuple(prompt.text.encode())
+        else:
+            messages = prompt.messages or ()
+            ids = tuple("".join(message["content"] for message in messages).encode())
+            phase = StartPhase.REASONING if prompt.enable_thinking else StartPhase.CONTENT
+        if not ids:
+            raise InvalidPrompt("the prompt is empty")
+        return PreparedPrompt(ids, phase, prompt)
+
+    def language(self, prompt: PreparedPrompt, constraint: OutputConstraint) -> Language:
+        """See ``LoadedModel``."""
+        if prompt.phase is StartPhase.RAW:
+            return Content(constraint)
+        content = Label("content", Content(constraint))
+        if prompt.phase is StartPhase.CONTENT:
+            return content
+        close = self.vocabulary.framing["</think>"]
+        free = Repeat(TextExcept({close}))
+        return sequence(free, Token(close), Literal(b"\n\n"), content)
+
+    def decoder(self, prompt: PreparedPrompt) -> ToyDecoder:
+        """See ``LoadedModel``."""
+        return ToyDecoder(self.vocabulary, prompt.phase is StartPhase.REASONING)
+
+    def sampling_defaults(self, prompt: PreparedPrompt) -> SamplingOptions:
+        """See ``LoadedModel``."""
+        return self.defaults
