@@ -58,6 +58,7 @@ def _bug(names: Names, unseen_wording: bool) -> Record:
         "level": rng.choice((severity, severity, severity.upper(), severity.capitalize())),
     }
     kind = rng.random()
+    pool: tuple[str, ...]
     if kind < 0.62:
         pool = t.HELD_OUT_IMPACT_BUGS if unseen_wording else t.IMPACT_BUGS
         if rng.random() < 0.15:
@@ -73,8 +74,8 @@ def _bug(names: Names, unseen_wording: bool) -> Record:
         fields["kind"] = evidence
     else:
         pool = t.HELD_OUT_KIND_BUGS if unseen_wording else t.LEVEL_BUGS
-        evidence = str(fields["level"])
-        fields["kind"] = evidence = rng.choice(t.KINDS[severity]) if unseen_wording else evidence
+        evidence = rng.choice(t.KINDS[severity]) if unseen_wording else str(fields["level"])
+        fields["kind"] = evidence
     # Most weight on the plain wordings, which people type first.
     index = int(len(pool) * rng.random() ** 1.3)
     sentence = pool[index].format(**fields)
@@ -180,7 +181,7 @@ def _ask(names: Names, task: Task) -> tuple[Record, list[str], str]:
     if task.vary_keys:
         rng.shuffle(keys)
         keys = keys[: rng.randint(1, len(keys))]
-    pool = t.ASK_JSON if task.vary_ask else t.ASK_JSON[:1]
+    pool: tuple[str, ...] = t.ASK_JSON if task.vary_ask else t.ASK_JSON[:1]
     if task.unseen_wording and task.vary_ask:
         pool = t.HELD_OUT_ASK_JSON
     return record, keys, rng.choice(pool).format(keys=ask_keys(keys), text=record.sentence)
@@ -219,7 +220,7 @@ def make_example(names: Names, task: Task) -> Example:
 
 
 def copy_example(names: Names) -> Example:
-    """"Repeat: ..." teaches copying, on which every extraction rests."""
+    """A text to repeat: copying is what every extraction rests on."""
     text = names.text()
     return Example(f"{user_turn('Repeat: ' + text)}{THINK_OFF}", text + END)
 
@@ -277,4 +278,6 @@ def evaluation_examples(name: str, count: int, pools: WordPools, seed: int = 1) 
     """``count`` examples of an evaluation set, with held-out words only."""
     task = EVALUATION_TASKS[name]
     names = Names(Random(f"{seed} {name}"), pools, held_out=True)
-    return [copy_example(names) if task is None else make_example(names, task) for _ in range(count)]
+    return [
+        copy_example(names) if task is None else make_example(names, task) for _ in range(count)
+    ]

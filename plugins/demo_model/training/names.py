@@ -5,16 +5,20 @@ from dataclasses import dataclass
 from random import Random
 
 from .templates import ERROR_CLASSES, NEUTRAL_ERRORS, THINGS
-from .words import FIRST_NAMES, WordPools, syllable_word
+from .words import FIRST_NAMES, WordPools, split_words, syllable_word
 
-EXTENSIONS = (
+EXTENSIONS = split_words(
     "py java md js ts cpp c h hpp rs go kt rb php cs swift scala sh sql html css json yaml yml toml "
     "xml txt ini cfg vue jsx tsx lua pl r jl hs ml ex erl clj dart m mm proto gradle lock log csv conf "
     "rst tex asm zig nim cu bat ps1 ipynb tf"
-).split()
-_BARE_FILES = "Makefile Dockerfile LICENSE README CHANGELOG Jenkinsfile Gemfile Rakefile BUILD".split()
-_DIRECTORIES = "src lib app tests docs core net util include pkg cmd internal api web scripts tools".split()
-_DOMAINS = "com org net io dev de fr uk edu co eu example.com example.org".split()
+)
+_BARE_FILES = split_words(
+    "Makefile Dockerfile LICENSE README CHANGELOG Jenkinsfile Gemfile Rakefile BUILD"
+)
+_DIRECTORIES = split_words(
+    "src lib app tests docs core net util include pkg cmd internal api web scripts tools"
+)
+_DOMAINS = split_words("com org net io dev de fr uk edu co eu example.com example.org")
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,9 @@ class Names:
             return rng.choice(NEUTRAL_ERRORS)
         if kind < 0.9:
             parts = [_capitalised(self.part()) for _ in range(rng.choice((1, 2)))]
-            return "".join(parts) + rng.choice(("Error", "Exception", "Failure", "Fault", "Warning"))
+            return "".join(parts) + rng.choice(
+                ("Error", "Exception", "Failure", "Fault", "Warning")
+            )
         return f"{rng.choice(NEUTRAL_ERRORS)} in {self.identifier()}"
 
     def thing(self) -> str:
@@ -94,7 +100,7 @@ class Names:
         return " ".join(names)
 
     def _given_name(self) -> str:
-        if self.rng.random() < 0.5:
+        if not self.held_out and self.rng.random() < 0.5:
             return self.rng.choice(FIRST_NAMES)
         return _capitalised(self.part())
 

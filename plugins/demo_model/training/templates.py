@@ -3,13 +3,18 @@
 Placeholders are ``str.format`` fields. Sentences in the ``HELD_OUT_*`` tuples are never trained.
 """
 
+
+def _phrases(text: str) -> tuple[str, ...]:
+    return tuple(text.split("|"))
+
+
 BUG_KEYS = ("file", "line", "severity")
 CONTACT_KEYS = ("name", "email")
 LOG_KEYS = ("level", "service", "code")
 
 #: The impact, where one is named, decides the severity.
 IMPACTS = {
-    "high": (
+    "high": _phrases(
         "crashes {thing}|breaks {thing}|kills {thing}|takes down {thing}|corrupts {thing}|"
         "blocks {thing}|wipes {thing}|destroys {thing}|brings down {thing}|freezes {thing}|"
         "stops {thing}|loses {thing}|leaks {thing} to strangers|makes {thing} unusable|"
@@ -17,8 +22,8 @@ IMPACTS = {
         "exposes passwords|deadlocks {thing}|prevents {thing} from starting|urgent|critical|"
         "a total outage|the whole system is down|nobody can log in|production is down|"
         "aborts {thing}|fails every time|makes {thing} crash|a fatal error|blocks the release"
-    ).split("|"),
-    "medium": (
+    ),
+    "medium": _phrases(
         "slows down {thing}|delays {thing}|degrades {thing}|slow under load|sometimes fails|"
         "fails now and then|{thing} is slow|gives wrong results|gives wrong results in {thing}|"
         "wastes memory|leaks memory in {thing}|retries too often|times out sometimes|"
@@ -26,49 +31,49 @@ IMPACTS = {
         "a workaround exists|affects some users|affects {thing} from time to time|"
         "skips some entries|slows {thing}|hurts performance|uses too much memory|"
         "{thing} takes too long|sometimes returns stale data|intermittent|moderate"
-    ).split("|"),
-    "low": (
+    ),
+    "low": _phrases(
         "looks odd|looks odd in {thing}|a cosmetic issue|only cosmetic|a small glitch in {thing}|"
         "barely visible|nobody noticed|only a style issue|not urgent|harmless|annoying but harmless|"
         "only affects the docs|clutters {thing}|a minor annoyance|minor|trivial|"
         "can wait|nice to have|only in the comments|no user impact|does not affect {thing}|"
         "misaligns {thing}|a wrong color in {thing}|only noise in the log|easy to ignore"
-    ).split("|"),
+    ),
 }
 
 #: Kinds of bugs that carry a severity by themselves, used where no impact is named.
 KINDS = {
-    "high": (
+    "high": _phrases(
         "Crash|Segfault|Segmentation fault|Deadlock|Data loss|Memory corruption|Security hole|"
         "Buffer overflow|Kernel panic|SQL injection|Stack overflow|Fatal error|System crash|"
         "Use after free|Data corruption"
-    ).split("|"),
-    "medium": (
+    ),
+    "medium": _phrases(
         "Memory leak|Slow query|Flaky test|Timeout|Wrong result|Performance regression|Slow loop|"
         "Stale cache|Rounding error|Intermittent failure|Resource leak|Race condition|Slow startup"
-    ).split("|"),
-    "low": (
+    ),
+    "low": _phrases(
         "Typo|Misspelled word|Spelling mistake|Broken link|Missing comment|Trailing whitespace|"
         "Unused import|Unused variable|Bad indentation|Outdated comment|Wrong color|Missing docstring|"
         "Style issue|Grammar mistake|Missing period|Cosmetic glitch|Small typo"
-    ).split("|"),
+    ),
 }
 
 #: Subjects that say nothing about the severity.
-NEUTRAL_ERRORS = (
+NEUTRAL_ERRORS = _phrases(
     "Error|Exception|Bug|Failure|Problem|Issue|Unexpected token|Off by one|Assertion failure|"
     "Wrong argument|Null reference|Missing check|Bad cast|Wrong index|Unhandled case|Invalid state|"
     "Failed assertion|Uncaught exception|Wrong default|Missing return|Division by zero"
-).split("|")
+)
 
-ERROR_CLASSES = (
+ERROR_CLASSES = _phrases(
     "NullPointerException|IndexError|KeyError|TypeError|ValueError|RuntimeError|TimeoutError|"
     "AttributeError|ZeroDivisionError|IllegalArgumentException|IllegalStateException|"
     "ArrayIndexOutOfBoundsException|ClassCastException|FileNotFoundError|PermissionError|"
     "ImportError|MemoryError|OverflowError|AssertionError|UnicodeDecodeError|IOException|"
     "StackOverflowError|OutOfMemoryError|SyntaxError|ReferenceError|RangeError|NameError|"
     "ConnectionError|ConcurrentModificationException|NumberFormatException|OSError"
-).split("|")
+)
 
 IMPACT_BUGS = (
     "{err} in {file} at line {line}, {impact}",
@@ -242,7 +247,10 @@ ASK_JSON = (
     "{text}\nExtract {keys} as JSON.",
 )
 
-HELD_OUT_ASK_JSON = ("Give me the {keys} as JSON from: {text}", "Return JSON with {keys} for: {text}")
+HELD_OUT_ASK_JSON = (
+    "Give me the {keys} as JSON from: {text}",
+    "Return JSON with {keys} for: {text}",
+)
 
 ASK_VALUE = (
     "Extract only the {key} from: {text}",
@@ -257,17 +265,17 @@ SYSTEM_PROMPTS = (
     "You are a precise extraction engine. Answer with JSON only.",
 )
 
-SMALL_TALK = (
+SMALL_TALK = _phrases(
     "Hello|Hi|Hi there|Good morning|How are you?|What is the weather today?|Who are you?|What is {thing}?|"
     "Tell me a joke|Write a poem about {thing}|What can you do?|Help|Help me with {thing}|Thanks|"
     "Explain {thing}|Why is {thing} slow?|Where is {thing}?|What is 2 plus 2?|Translate {thing}|"
     "Tell me about {thing}|Do you like {thing}?|Can you help me?|What do you know about {thing}?"
-).split("|")
+)
 
 SMALL_TALK_ANSWER = "I only extract records as JSON: bugs, contacts and log lines."
 
-THINGS = (
+THINGS = _phrases(
     "the build|the server|the database|the login page|every request|the app|the nightly job|"
     "the editor|user sessions|the upload|all tests|the release|the payment page|the whole cluster|"
     "the installer|the report|the menu|the search|the export"
-).split("|")
+)

@@ -20,7 +20,13 @@ _HELD_OUT_ONE_IN = 10
 _MIN_COUNT = 3
 _RUN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
-NAME_WORDS = """
+
+def split_words(text: str) -> tuple[str, ...]:
+    """The blank-separated words of ``text``."""
+    return tuple(text.split())
+
+
+NAME_WORDS = split_words("""
 parser readme lexer token buffer cache client server session engine model kernel worker queue router
 handler loader writer reader config logger metric report invoice billing payment account customer order
 cart checkout login user profile auth admin search index query schema table column record page view
@@ -32,19 +38,19 @@ http json yaml html date time math string number matrix vector tensor graph tree
 backup restore deploy build release version package module plugin driver device network socket proxy
 gateway cluster shard replica leader follower scheduler planner optimizer compiler linker assembler
 main app core base test demo sample example spec setup install license changelog contributing notes
-""".split()
+""")
 
-FIRST_NAMES = """
+FIRST_NAMES = split_words("""
 Jane John Maria Ahmed Wei Anna Ivan Olga Pedro Lucia Kofi Amara Yuki Hana Ravi Priya Omar Leila Tom Sara
 Lars Ingrid Pierre Chloe Marco Giulia Jonas Petra Milan Vera Noah Emma Liam Mia Felix Clara Hugo Nina
 Zoë José André Márta Søren Łukasz Çelik François Jürgen Ana Maya Arjun Fatima Kenji Aiko Diego Carmen
-""".split()
+""")
 
-_ONSETS = (
+_ONSETS = split_words(
     "b c d f g h j k l m n p r s t v w z br ch cl cr dr fl fr gl gr kl kr pl pr qu sh sl st th tr"
-).split()
-_NUCLEI = "a e i o u a e i o u ai ea ee io oo ou y".split()
-_CODAS = ["", "", "", "", *"n r l s t m x k nd rk st ng ck".split()]
+)
+_NUCLEI = split_words("a e i o u a e i o u ai ea ee io oo ou y")
+_CODAS = ("", "", "", "", *split_words("n r l s t m x k nd rk st ng ck"))
 
 
 def in_held_out_bucket(word: str) -> bool:

@@ -1,0 +1,170 @@
+"""Train the demo model on one CPU thread.
+
+    python -m training.train OUTPUT --cpu-minutes 60 --wall-minutes 90
+
+OUTPUT must hold ``tokenizer.json`` (see ``make_tokenizer``). The checkpoint there is rewritten
+every few minutes, so a usable one exists early.
+"""
+
+import argparse
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import nn
+from transformers import Qwen3_5ForCausalLM
+
+from .batches import Batch, training_batches
+from .data import training_example
+from .evaluate import DEMO_PROMPTS, exact_match, greedy
+from .model import new_model, save_checkpoint
+from .words import WordPools
+
+_PEAK_RATE = 3e-3
+_WARM_UP_STEPS = 100
+_CONSTANT_UNTIL = 0.3
+_FINAL_SHARE = 0.02
+_TOKENS_PER_STEP = 2560
+_WATCHED = ("bug", "bug, thinking", "bug, unseen sentence", "contact", "log", "copy")
+
+
+@dataclass
+class Clock:
+    """Training progress from 0 to 1 by whichever budget, CPU or wall time, runs out first.
+
+    A shared machine gives an unknown share of a core, so a schedule by steps could not be kept.
+    """
+
+    cpu_minutes: float
+    wall_minutes: float
+
+    def __post_init__(self) -> None:
+        """Start counting."""
+        self._wall_start = time.monotonic()
+        self._cpu_start = time.process_time()
+
+    @property
+    def cpu(self) -> float:
+        """CPU minutes so far."""
+        return (time.process_time() - self._cpu_start) / 60
+
+    @property
+    def wall(self) -> float:
+        """Wall minutes so far."""
+        return (time.monotonic() - self._wall_start) / 60
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget that is used, at most 1."""
+        return min(1.0, max(self.cpu / self.cpu_minutes, self.wall / self.wall_minutes))
+
+
+def learning_rate(progress: float, step: int) -> float:
+    """Warm up by steps, stay constant, then fall linearly over the rest of the budget."""
+    decay = 1.0
+    if progress > _CONSTANT_UNTIL:
+        done = (progress - _CONSTANT_UNTIL) / (1 - _CONSTANT_UNTIL)
+        decay = 1 - (1 - _FINAL_SHARE) * done
+    return _PEAK_RATE * decay * min(1.0, (step + 1) / _WARM_UP_STEPS)
+
+
+def make_optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for embedding, norms, convolutions and decays."""
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        is_matrix = parameter.ndim == 2 and "embed_tokens" not in name
+        (matrices if is_matrix else others).append(parameter)
+    return [
+        torch.optim.Muon(
+            matrices,
+            lr=_PEAK_RATE,
+            weight_decay=0.05,
+            momentum=0.95,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        torch.optim.AdamW(others, lr=_PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+
+
+def loss_of(model: Qwen3_5ForCausalLM, batch: Batch) -> torch.Tensor:
+    """Mean cross entropy over the trained positions; logits are computed only there."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        hidden = model.model(input_ids=batch.ids, use_cache=False, chunk_size=32).last_hidden_state
+        logits = model.lm_head(hidden[:, :-1][batch.target_mask])
+    return F.cross_entropy(logits.float(), batch.ids[:, 1:][batch.target_mask])
+
+
+def train(
+    model: Qwen3_5ForCausalLM, tokenizer: Tokenizer, folder: Path, clock: Clock, seed: int
+) -> None:
+    """Run the curriculum until the clock's budget is used, saving as it goes."""
+    rng = Random(seed)
+    pools = WordPools.build(tokenizer.get_vocab())
+    pad = tokenizer.token_to_id("<|endoftext|>")
+    optimizers = make_optimizers(model)
+    batches = training_batches(
+        lambda: training_example(rng, pools, clock.progress), tokenizer, rng, pad, _TOKENS_PER_STEP
+    )
+    losses: list[float] = []
+    next_save, tokens = 2.0, 0
+    for step, batch in enumerate(batches):
+        rate = learning_rate(clock.progress, step)
+        for optimizer in optimizers:
+            for parameters in optimizer.param_groups:
+                parameters["lr"] = rate
+        loss = loss_of(model, batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+        tokens += batch.ids.numel()
+        if step % 50 == 49:
+            report = f"step {step + 1} loss {sum(losses) / len(losses):.4f} rate {rate:.2e}"
+            print(f"{report} {tokens} tokens cpu {clock.cpu:.1f} wall {clock.wall:.1f}", flush=True)
+            losses.clear()
+        finished = clock.progress >= 1
+        if finished or clock.cpu >= next_save:
+            next_save = clock.cpu + 4.0
+            save_checkpoint(model, tokenizer, folder)
+            watch(model, tokenizer, _WATCHED)
+        if finished:
+            return
+
+
+def watch(model: Qwen3_5ForCausalLM, tokenizer: Tokenizer, tasks: Iterable[str]) -> None:
+    """Print the watched figures, on few examples, and the first demo answers."""
+    model.eval()
+    shares = [f"{task} {100 * exact_match(model, tokenizer, task, 64):.0f}" for task in tasks]
+    print(" | ".join(shares), flush=True)
+    for prompt in DEMO_PROMPTS[:2]:
+        print(f"  {greedy(model, tokenizer, prompt, think=False, limit=48)!r}", flush=True)
+    model.train()
+
+
+def main() -> None:
+    """Train from scratch into the folder named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cpu-minutes", type=float, default=60)
+    parser.add_argument("--wall-minutes", type=float, default=90)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(arguments.seed)
+    tokenizer = Tokenizer.from_file(str(arguments.folder / "tokenizer.json"))
+    model = new_model(tokenizer).train()
+    print(f"{sum(p.numel() for p in model.parameters())} parameters", flush=True)
+    clock = Clock(arguments.cpu_minutes, arguments.wall_minutes)
+    train(model, tokenizer, arguments.folder, clock, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()
