@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -237,18 +237,3 @@ def _merge(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, str, str
 
 def _distribution(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else "unknown distribution"
-
-
-def summary(records: Sequence[PluginRecord]) -> list[tuple[str, str, str, str, str, str]]:
-    """Rows for ``infernix plugins``: name, provides, distribution, version, status, module."""
-    return [
-        (
-            record.name,
-            ", ".join(record.provides),
-            record.distribution,
-            record.version,
-            record.status,
-            record.value,
-        )
-        for record in records
-    ]

@@ -1,0 +1,1 @@
+"""The ``infernix`` program. Answers go to stdout, everything else to stderr."""

@@ -1,0 +1,325 @@
+"""``infernix generate``: one answer on stdout, everything about it on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infernix_core.cli import exit_codes
+from infernix_core.cli.constraint_options import add_constraint_arguments, constraint_from_arguments
+from infernix_core.cli.text_input import checked_argument, read_text
+from infernix_core.descriptors import BundledCheckpoint, CliCommand
+from infernix_core.errors import CheckpointError, InvalidOption, InvalidPrompt, Location
+from infernix_core.plugins import PluginRegistry
+
+if TYPE_CHECKING:
+    from infernix_core.engine.engine import Engine
+    from infernix_core.engine.request import GenerationHandle, GenerationResult, RequestOptions
+    from infernix_core.interfaces.frontend import PromptInput
+
+SAMPLING = {
+    "temperature": (float, "softmax temperature; 0 is greedy"),
+    "top_p": (float, "keep the smallest set of tokens with this probability mass"),
+    "top_k": (int, "keep this many tokens; 0 keeps all"),
+    "min_p": (float, "drop tokens below this fraction of the most likely one"),
+    "presence_penalty": (float, "subtracted from the logit of tokens already in the output"),
+    "frequency_penalty": (float, "subtracted once per occurrence in the output"),
+    "seed": (int, "seed of all draws; without it, a new one each time"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="checkpoint directory, or a bundled checkpoint's name (default: the bundled one)",
+    )
+    prompt = parser.add_argument_group("prompt (exactly one)").add_mutually_exclusive_group()
+    prompt.add_argument("--prompt", metavar="TEXT", help="one user message; - reads stdin")
+    prompt.add_argument(
+        "--messages",
+        metavar="FILE",
+        help="JSON array of messages, or an object with messages and tools; - reads stdin",
+    )
+    prompt.add_argument(
+        "--raw-prompt", metavar="TEXT", help="text to continue, without a chat template; - reads stdin"
+    )
+    thinking = parser.add_mutually_exclusive_group()
+    thinking.add_argument(
+        "--thinking", dest="thinking", action="store_true", default=None, help="think first"
+    )
+    thinking.add_argument(
+        "--no-thinking", dest="thinking", action="store_false", help="answer at once"
+    )
+    add_constraint_arguments(parser)
+    sampling = parser.add_argument_group("sampling (default: the checkpoint's settings)")
+    sampling.add_argument("--greedy", action="store_true", help="always the most likely token")
+    for name, (kind, text) in SAMPLING.items():
+        sampling.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=text)
+    output = parser.add_argument_group("output")
+    output.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate")
+    output.add_argument(
+        "--stop", action="append", default=[], metavar="TEXT", help="end before this text (repeatable)"
+    )
+    output.add_argument(
+        "--stop-token-id", action="append", type=int, default=[], metavar="ID", help="(repeatable)"
+    )
+    output.add_argument(
+        "--raw-output",
+        action="store_true",
+        help="publish everything as it is: no reasoning split, control tokens spelled out",
+    )
+    output.add_argument("--print-token-ids", action="store_true", help="token ids on stderr")
+    output.add_argument("--quiet", action="store_true", help="no reasoning and no report on stderr")
+    add_engine_arguments(parser)
+
+
+def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of :class:`EngineOptions`."""
+    engine = parser.add_argument_group("engine")
+    engine.add_argument("--device", default="cpu", help="cpu or a CUDA device (default: cpu)")
+    engine.add_argument("--dtype", choices=("float32", "bfloat16", "float16"))
+    engine.add_argument("--max-context", type=int, metavar="N", help="most positions of a request")
+    engine.add_argument("--prefill-chunk", type=int, default=512, metavar="N")
+    engine.add_argument("--grammar-cache-bytes", type=int, default=256 << 20, metavar="N")
+    engine.add_argument(
+        "--deterministic", action="store_true", help="numbers that do not depend on the batch"
+    )
+    engine.add_argument("--mask-provider", default="xgrammar", metavar="NAME")
+    engine.add_argument("--sampler", default="sampling", metavar="NAME")
+    engine.add_argument("--spec", metavar="NAME", help="speculative backend")
+    engine.add_argument("--draft-tokens", type=int, default=0, metavar="N")
+    engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
+
+
+def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
+    """Generates one answer."""
+    # Everything that can be wrong with the command line is found before the model is loaded.
+    constraint = constraint_from_arguments(namespace)
+    prompt = _prompt(namespace)
+    directory = resolve_model(namespace.model, registry)
+
+    from infernix_core.engine.engine import Engine
+    from infernix_core.engine.request import RequestOptions
+    from infernix_core.engine.sampling_defaults import check_options
+    from infernix_core.interfaces.sampling import SamplingOptions
+
+    sampling = SamplingOptions(
+        greedy=namespace.greedy, **{name: getattr(namespace, name) for name in SAMPLING}
+    )
+    check_options(sampling)
+    options = RequestOptions(
+        constraint=constraint,
+        sampling=sampling,
+        max_tokens=namespace.max_tokens,
+        stop=tuple(checked_argument(text, "--stop") for text in namespace.stop),
+        stop_token_ids=tuple(namespace.stop_token_id),
+        raw_output=namespace.raw_output,
+    )
+    _status("loading the model …")
+    with Engine.load(directory, options=engine_options(namespace), registry=registry) as engine:
+        return _answer(engine, prompt, options, namespace)
+
+
+def _answer(
+    engine: Engine, prompt: PromptInput, options: RequestOptions, namespace: argparse.Namespace
+) -> int:
+    _status("reading the prompt …")
+    handle = engine.submit(engine.prepare(prompt), options)
+    try:
+        result = _stream(handle, quiet=namespace.quiet)
+    except BaseException:
+        handle.cancel()
+        raise
+    if namespace.print_token_ids:
+        print(" ".join(map(str, result.token_ids)), file=sys.stderr)
+    if not namespace.quiet:
+        for line in report_lines(result):
+            print(line, file=sys.stderr)
+    result.raise_for_error()
+    from infernix_core.engine.request import FinishReason
+
+    incomplete = result.finish_reason is FinishReason.LENGTH
+    return exit_codes.INCOMPLETE if incomplete else exit_codes.DONE
+
+
+def engine_options(namespace: argparse.Namespace) -> Any:
+    """Engine options from the command line, for one request at a time.
+
+    Raises:
+        InvalidOption: A value is out of range.
+    """
+    from infernix_core.engine.options import EngineOptions
+
+    if namespace.threads is not None:
+        if namespace.threads < 1:
+            raise InvalidOption("at least one thread", location=Location(field="--threads"))
+        import torch
+
+        torch.set_num_threads(namespace.threads)
+    try:
+        return EngineOptions(
+            lanes=1,
+            max_context=namespace.max_context,
+            prefill_chunk=namespace.prefill_chunk,
+            grammar_cache_bytes=namespace.grammar_cache_bytes,
+            draft_tokens=namespace.draft_tokens,
+            deterministic=namespace.deterministic,
+            device=namespace.device,
+            dtype=namespace.dtype,
+            mask_provider=namespace.mask_provider,
+            sampler=namespace.sampler,
+            spec=namespace.spec,
+        )
+    except ValueError as error:
+        raise InvalidOption(f"engine option out of range: {error}") from error
+
+
+def resolve_model(model: str | None, registry: PluginRegistry) -> Path:
+    """The checkpoint directory that MODEL means.
+
+    Raises:
+        InvalidOption: No model was given and none is bundled.
+        CheckpointError: It is neither a directory nor a bundled checkpoint's name.
+    """
+    bundled = registry.all(BundledCheckpoint)
+    names = ", ".join(checkpoint.name for checkpoint in bundled) or "none"
+    if model is None:
+        defaults = [checkpoint for checkpoint in bundled if checkpoint.default]
+        if len(defaults) != 1:
+            raise InvalidOption(
+                f"give MODEL: {len(defaults)} default checkpoints are bundled (bundled: {names})"
+            )
+        return defaults[0].path()
+    if Path(model).is_dir():
+        return Path(model)
+    for checkpoint in bundled:
+        if checkpoint.name == model:
+            return checkpoint.path()
+    raise CheckpointError(
+        f"{model} is neither a checkpoint directory nor a bundled checkpoint (bundled: {names})"
+    )
+
+
+def _prompt(namespace: argparse.Namespace) -> PromptInput:
+    from infernix_core.interfaces.frontend import PromptInput
+
+    if namespace.prompt is not None:
+        text = _argument_or_stdin(namespace.prompt, "--prompt")
+        messages: Any = [{"role": "user", "content": text}]
+        return PromptInput(messages=messages, enable_thinking=namespace.thinking)
+    if namespace.raw_prompt is not None:
+        if namespace.thinking is not None:
+            raise InvalidOption(
+                "a raw prompt has no thinking mode", location=Location(field="--thinking")
+            )
+        return PromptInput(text=_argument_or_stdin(namespace.raw_prompt, "--raw-prompt"))
+    if namespace.messages is not None:
+        document = _json(read_text(namespace.messages, "--messages"))
+        tools: Any = ()
+        if isinstance(document, dict):
+            unknown = sorted(document.keys() - {"messages", "tools"})
+            if unknown or "messages" not in document:
+                raise InvalidPrompt(
+                    f"the object has {', '.join(unknown) or 'no messages'}",
+                    location=Location(field="--messages"),
+                    hint="its members are messages and tools",
+                )
+            document, tools = document["messages"], document.get("tools", ())
+        if not isinstance(document, list) or not isinstance(tools, list | tuple):
+            raise InvalidPrompt(
+                "messages and tools are JSON arrays", location=Location(field="--messages")
+            )
+        return PromptInput(messages=document, tools=tools, enable_thinking=namespace.thinking)
+    raise InvalidOption("give a prompt: one of --prompt, --messages and --raw-prompt")
+
+
+def _argument_or_stdin(value: str, field: str) -> str:
+    return read_text("-", field) if value == "-" else checked_argument(value, field)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidPrompt(f"not JSON: {error}", location=Location(field="--messages")) from None
+
+
+def _stream(handle: GenerationHandle, *, quiet: bool) -> GenerationResult:
+    """Prints deltas as they come: content to stdout, reasoning to stderr."""
+    from infernix_core.engine.request import GenerationEnd, TextDelta
+    from infernix_core.interfaces.frontend import Channel
+
+    reasoning = False
+    written = ""
+    for event in handle:
+        if isinstance(event, TextDelta):
+            _status(None)
+            if event.channel is Channel.REASONING:
+                if not quiet:
+                    print(event.text, end="", file=sys.stderr, flush=True)
+                    reasoning = True
+                continue
+            if reasoning:
+                print(file=sys.stderr, flush=True)
+                reasoning = False
+            # Bytes, so that neither the locale nor newline translation changes the answer.
+            sys.stdout.buffer.write(event.text.encode())
+            sys.stdout.buffer.flush()
+            written = event.text
+        elif isinstance(event, GenerationEnd):
+            _status(None)
+            if reasoning or (sys.stdout.isatty() and written and not written.endswith("\n")):
+                print(file=sys.stderr if reasoning else sys.stdout, flush=True)
+            return event.result
+    raise AssertionError("a handle's last event is its end")
+
+
+def report_lines(result: GenerationResult) -> list[str]:
+    """The report of one result, for people."""
+    usage, timings = result.usage, result.timings
+    rate = (usage.completion_tokens - 1) / timings.decode if timings.decode > 0 else 0.0
+    lines = [
+        f"finish: {result.finish_reason.value}"
+        + (f" at {result.stop!r}" if result.stop is not None else "")
+        + f"; seed {result.seed}",
+        f"prompt: {usage.prompt_tokens} tokens in {timings.prefill:.3f} s; output: "
+        f"{usage.completion_tokens} tokens in {timings.decode:.3f} s ({rate:.1f} tokens/s)",
+    ]
+    if usage.drafted_tokens:
+        share = usage.accepted_tokens / usage.drafted_tokens
+        lines.append(
+            f"drafts: {usage.accepted_tokens} of {usage.drafted_tokens} accepted ({share:.0%}) "
+            f"in {usage.rounds} rounds"
+        )
+    report = result.constraint
+    if report is not None:
+        kept = ""
+        if report.kept_mass is not None and report.kept_mass_minimum is not None:
+            kept = f"; kept mass mean {report.kept_mass:.3f}, least {report.kept_mass_minimum:.3g}"
+        lines.append(
+            f"constraint: {report.kind}, {'complete' if report.complete else 'incomplete'}, "
+            f"{'terminated' if report.terminated else 'not terminated'}; grammar {report.cache} in "
+            f"{report.preparation_cpu_seconds:.3f} CPU s; masks {report.positions} in "
+            f"{report.mask_cpu_seconds:.3f} CPU s{kept}"
+        )
+    return lines
+
+
+def _status(text: str | None) -> None:
+    """A transient line on a terminal; nothing when redirected."""
+    if sys.stderr.isatty():
+        print("\r\x1b[2K" + (text or ""), end="", file=sys.stderr, flush=True)
+
+
+COMMAND = CliCommand(
+    name="generate",
+    summary="Generate one answer, free or in a guaranteed shape.",
+    add_arguments=add_arguments,
+    run=run,
+)

@@ -1,0 +1,83 @@
+"""Entry point of ``infernix``: subcommands of the core and of plugins, one-line errors, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from infernix_core import __version__
+from infernix_core.cli import exit_codes, generate, plugins
+from infernix_core.descriptors import CliCommand
+from infernix_core.errors import InfernixError, InvalidOption, PluginError
+from infernix_core.plugins import PluginRegistry
+
+CORE_COMMANDS = (generate.COMMAND, plugins.COMMAND)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as every error of the program is."""
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the error and how to learn more, and exits with the usage code."""
+        self.exit(exit_codes.USAGE, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def build_parser(commands: Sequence[CliCommand]) -> argparse.ArgumentParser:
+    """The whole program's parser."""
+    parser = Parser(
+        prog="infernix",
+        description="Language-model answers in a guaranteed shape.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"infernix {__version__}")
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=Parser
+    )
+    for command in commands:
+        subparser = subparsers.add_parser(
+            command.name, help=command.summary, description=command.summary, allow_abbrev=False
+        )
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the program and returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        # Listing plugins must work when one of them is broken.
+        registry = PluginRegistry.discover(strict=arguments[:1] != ["plugins"])
+        taken = {command.name for command in CORE_COMMANDS}
+        extra = registry.all(CliCommand)
+        for command in extra:
+            if command.name in taken:
+                raise PluginError(f"a plugin gives the command {command.name!r}, which is the core's")
+        parser = build_parser(sorted((*CORE_COMMANDS, *extra), key=lambda command: command.name))
+        namespace = parser.parse_args(arguments)
+        code: int = namespace.run(namespace, registry)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader is gone; nothing is left to say, and Python must not try to say it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.REQUEST
+    except KeyboardInterrupt:
+        print("infernix: interrupted", file=sys.stderr)
+        return exit_codes.INTERRUPTED
+    except InfernixError as error:
+        print(f"infernix: error: {one_line(error)}", file=sys.stderr)
+        usage = isinstance(error, InvalidOption | PluginError)
+        return exit_codes.USAGE if usage else exit_codes.REQUEST
+
+
+def one_line(error: BaseException) -> str:
+    """An error's text without line breaks."""
+    return " ".join(str(error).split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

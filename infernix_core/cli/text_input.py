@@ -1,0 +1,46 @@
+"""Text from the command line, from files and from stdin: UTF-8, or a located one-line error."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from infernix_core.errors import InvalidPrompt, Location
+
+
+def checked_argument(value: str, field: str) -> str:
+    """An argument that was valid UTF-8.
+
+    Raises:
+        InvalidPrompt: It was not (the interpreter then hands it over with lone surrogates).
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPrompt(
+            f"character {error.start} is not valid UTF-8",
+            location=Location(field=field),
+            hint="pass UTF-8 text",
+        ) from None
+    return value
+
+
+def read_text(path: str, field: str) -> str:
+    """A file's text, or stdin's for ``-``. Line ends are kept as they are.
+
+    Raises:
+        InvalidPrompt: It cannot be read or is not UTF-8.
+    """
+    where = Location(field=field)
+    try:
+        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidPrompt(f"{path} cannot be read: {error.strerror}", location=where) from None
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidPrompt(
+            f"{path} is not valid UTF-8 at byte {error.start}",
+            location=where,
+            hint="save it as UTF-8",
+        ) from None
