@@ -1,1 +1,1 @@
-"""Front doors of the output constraints: GBNF, regex, choice and JSON Schema, without any grammar library."""
+"""The front doors of constrained decoding: constraint texts in, one small grammar out. No torch, no grammar library."""

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
+from infernix_core.errors import Location
+
 SURROGATES = (0xD800, 0xDFFF)
 MAX_SCALAR = 0x10FFFF
 
@@ -97,16 +99,26 @@ class Repetition(Expression):
 
 @frozen
 class TokenIn(Expression):
-    """One token out of these ids, matched by id."""
+    """One TEXT token out of these ids, matched by id.
+
+    Attributes:
+        location: Where the source names them; a provider that knows the vocabulary checks their class.
+    """
 
     ids: frozenset[int] = field(converter=frozenset)
+    location: Location | None = field(default=None, eq=False, repr=False)
 
 
 @frozen
 class TokenNotIn(Expression):
-    """One TEXT token whose id is not among these, whatever its bytes."""
+    """One TEXT token whose id is not among these, whatever its bytes.
+
+    Attributes:
+        location: As for :class:`TokenIn`.
+    """
 
     ids: frozenset[int] = field(converter=frozenset)
+    location: Location | None = field(default=None, eq=False, repr=False)
 
 
 @frozen

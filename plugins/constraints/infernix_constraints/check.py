@@ -1,0 +1,101 @@
+"""``infernix check``: a constraint, and a text against it, without a model.
+
+Exit codes: 0 the constraint is valid and the text (if any) complete; 1 the constraint or the text is refused;
+2 usage; 3 the text is a proper prefix.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infernix_core.cli.constraint_options import (
+    add_constraint_arguments,
+    constraint_from_arguments,
+    read_text_file,
+)
+from infernix_core.descriptors import MaskProviderPlugin
+from infernix_core.errors import InfernixError, InvalidOption, Location
+from infernix_core.interfaces.language import Content
+from infernix_core.interfaces.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from infernix_core.interfaces.mask_provider import CompiledGrammar
+    from infernix_core.plugins import PluginRegistry
+
+COMPLETE, REFUSED, USAGE, PREFIX = 0, 1, 2, 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of ``infernix check``."""
+    add_constraint_arguments(parser)
+    text = parser.add_mutually_exclusive_group()
+    text.add_argument("--text", metavar="TEXT", help="a text to match from its start")
+    text.add_argument("--text-file", metavar="FILE", type=Path, help="the same from a UTF-8 file")
+    parser.add_argument(
+        "--mask-provider", metavar="NAME", default="xgrammar", help="default: %(default)s"
+    )
+    parser.epilog = (
+        "Without a text the constraint's reduced form is printed. Exit codes: 0 valid or complete, "
+        "1 refused, 2 usage, 3 the text is only a prefix."
+    )
+
+
+def run(arguments: argparse.Namespace, registry: PluginRegistry) -> int:
+    """Runs the command; every failure is one line on standard error."""
+    try:
+        constraint = constraint_from_arguments(arguments)
+        if constraint is None:
+            raise InvalidOption("no constraint is given", hint="give --regex, --json-object, …")
+        text = _text(arguments)
+        provider = registry.get(MaskProviderPlugin, arguments.mask_provider).create()
+        language = Content(constraint)
+        if text is None:
+            print(provider.explain(language))
+            return COMPLETE
+        compiled = provider.bind(Vocabulary.of_bytes()).compile(language)
+        return report(compiled, text)
+    except InvalidOption as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USAGE
+    except InfernixError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return REFUSED
+
+
+def report(compiled: CompiledGrammar, text: bytes) -> int:
+    """Prints ``complete``, ``prefix`` or ``refused at byte N`` and returns the exit code.
+
+    A text whose every continuation is refused too counts as refused at its end.
+    """
+    matcher = compiled.start()
+    for index, value in enumerate(text):
+        if not matcher.accept(value):
+            print(f"refused at byte {index}")
+            return REFUSED
+    if matcher.may_end:
+        print("complete")
+        return COMPLETE
+    if not matcher.fill(np.zeros(Vocabulary.of_bytes().words, dtype=np.int32)):
+        print(f"refused at byte {len(text)}")
+        return REFUSED
+    print("prefix")
+    return PREFIX
+
+
+def _text(arguments: argparse.Namespace) -> bytes | None:
+    if arguments.text_file is not None:
+        return read_text_file(arguments.text_file, "--text-file").encode()
+    if arguments.text is None:
+        return None
+    try:
+        encoded: bytes = arguments.text.encode()
+    except UnicodeEncodeError:
+        raise InvalidOption(
+            "the text is not valid UTF-8", location=Location(field="--text")
+        ) from None
+    return encoded

@@ -1,0 +1,27 @@
+"""A finite set of strings as a grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from infernix_constraints.grammar import SURROGATES, Alternatives, Grammar, Text
+from infernix_core.errors import InvalidChoice
+
+
+def choice_grammar(literals: Iterable[str]) -> Grammar:
+    """Exactly these strings: case, blanks and Unicode as they stand; the empty string is one of them.
+
+    Raises:
+        InvalidChoice: There is none, or one holds a surrogate, which no text can spell.
+    """
+    distinct = sorted(set(literals))
+    if not distinct:
+        raise InvalidChoice("the list of choices is empty", hint="give at least one string")
+    for literal in distinct:
+        for offset, character in enumerate(literal):
+            if SURROGATES[0] <= ord(character) <= SURROGATES[1]:
+                raise InvalidChoice(
+                    f"choice {literal!a} holds a surrogate at offset {offset}",
+                    hint="write the character itself",
+                )
+    return Grammar(rules={"root": Alternatives([Text(literal) for literal in distinct])}, root="root")
