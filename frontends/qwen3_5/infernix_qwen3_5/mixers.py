@@ -1,0 +1,208 @@
+"""How one forward runs the two kinds of mixers over the program's state: a prompt chunk, or verify columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from attrs import define, field, frozen
+from torch import Tensor
+
+from infernix_core.interfaces.model import StateViews
+from infernix_qwen3_5.config import ModelConfig
+from infernix_qwen3_5.gated_delta import (
+    causal_conv,
+    delta_inputs,
+    run_chunks,
+    run_steps,
+)
+from infernix_qwen3_5.layers import attend, attend_block, gated_rms_norm, rms_norm, rotate
+from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights
+
+#: Cosines and sines [N, W, 1, rotary_dim / 2].
+RotaryTables = tuple[Tensor, Tensor]
+
+#: What a verify records per column; ``fold`` replays it.
+RECORDS = ("column", "key", "value", "gates")
+
+
+def state_name(layer: int, what: str) -> str:
+    """The name of a layer's piece of state."""
+    return f"qwen3_5.layer{layer}.{what}"
+
+
+@frozen(eq=False)
+class AttentionInputs:
+    """An attention layer's projections.
+
+    Attributes:
+        query: [N, W, Nq, D], normed and rotated.
+        gate: [N, W, Nq * D], raw.
+        kv: [N, W, 2, Nkv, D]: normed and rotated keys, raw values.
+    """
+
+    query: Tensor
+    gate: Tensor
+    kv: Tensor
+
+
+def project_attention(
+    config: ModelConfig, weights: AttentionWeights, x: Tensor, tables: RotaryTables
+) -> AttentionInputs:
+    """Queries, gates, keys and values of the normed input x [N, W, H]."""
+    lead, dim, heads = x.shape[:-1], config.head_dim, config.query_heads
+    projected = F.linear(x, weights.qkv)
+    paired = projected[..., : 2 * heads * dim].view(*lead, heads, 2 * dim)
+    query, gate = paired.split(dim, dim=-1)
+    kv = projected[..., 2 * heads * dim :].view(*lead, 2, config.kv_heads, dim)
+    query = rotate(rms_norm(query, weights.query_norm, config.norm_eps), *tables)
+    keys = rotate(rms_norm(kv[..., 0, :, :], weights.key_norm, config.norm_eps), *tables)
+    return AttentionInputs(
+        query=query,
+        gate=gate.reshape(*lead, heads * dim),
+        kv=torch.stack((keys, kv[..., 1, :, :]), dim=-3),
+    )
+
+
+def project_delta(
+    config: ModelConfig, weights: DeltaWeights, x: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Raw convolution columns [..., C], gate z [..., Hv * Dv], b and a [..., Hv] of x [..., H]."""
+    heads = config.value_heads
+    sizes = (config.conv_channels, heads * config.value_dim, heads, heads)
+    columns, gate, strength, step = F.linear(x, weights.inputs).split(sizes, dim=-1)
+    return columns, gate, strength, step
+
+
+def finish_delta(
+    config: ModelConfig, weights: DeltaWeights, outputs: Tensor, gate: Tensor
+) -> Tensor:
+    """Gated norm per value head and the output projection: float32 [..., Hv, Dv] → [..., H]."""
+    gates = gate.reshape(outputs.shape)
+    normed = gated_rms_norm(outputs, gates, weights.norm, config.norm_eps)
+    return F.linear(normed.flatten(-2), weights.out)
+
+
+@define(eq=False)
+class PrefillMixer:
+    """A prompt chunk of one lane, from a position on the grid. Advances the lane's slots in place."""
+
+    config: ModelConfig
+    views: StateViews
+    lane: int
+    start: int
+    tables: RotaryTables
+    deterministic: bool = False
+
+    def attention(self, layer: int, weights: AttentionWeights, x: Tensor) -> Tensor:
+        """Causal over the chunk and all that came before: [1, W, H] → [1, W, H]."""
+        inputs = project_attention(self.config, weights, x, self.tables)
+        name = state_name(layer, "kv")
+        self.views.write_pages(name, self.lane, self.start, inputs.kv[0])
+        pages = self.views.read_pages(name, self.lane, self.start + x.shape[1])
+        if self.deterministic:
+            pages = aligned(pages)
+        mixed = attend_block(inputs.query[0], pages[:, 0], pages[:, 1])
+        return F.linear(mixed * inputs.gate[0].sigmoid(), weights.out).unsqueeze(0)
+
+    def delta(self, layer: int, weights: DeltaWeights, x: Tensor) -> Tensor:
+        """The chunked form: [1, W, H] → [1, W, H]."""
+        config, lanes = self.config, (self.lane,)
+        columns, gate, strength, step = project_delta(config, weights, x[0])
+        history = self.views.read_slot(state_name(layer, "conv"), lanes)[0]
+        inputs = delta_inputs(
+            causal_conv(history, columns, weights.conv),
+            strength,
+            step,
+            weights.decay_rate,
+            weights.dt_bias,
+            key_heads=config.key_heads,
+            key_dim=config.key_dim,
+            dtype=x.dtype,
+        )
+        state = self.views.read_slot(state_name(layer, "delta"), lanes)[0]
+        outputs, state = run_chunks(inputs, state)
+        recent = torch.cat((history, columns))[-history.shape[0] :]
+        self.views.write_slot(state_name(layer, "delta"), lanes, state.unsqueeze(0))
+        self.views.write_slot(state_name(layer, "conv"), lanes, recent.unsqueeze(0))
+        return finish_delta(config, weights, outputs, gate).unsqueeze(0)
+
+
+@define(eq=False)
+class VerifyMixer:
+    """Columns of several lanes by the step form. Slots are read, records are collected.
+
+    Attributes:
+        slots: Slot state in scratch, by name. Read from the views where absent and left behind after the
+            last column, so that a further column of the same rows can go on from it.
+        records: What ``fold`` needs, by name, [N, W, ...].
+    """
+
+    config: ModelConfig
+    views: StateViews
+    lanes: Sequence[int]
+    starts: Sequence[int]
+    widths: Sequence[int]
+    tables: RotaryTables
+    deterministic: bool = False
+    slots: dict[str, Tensor] = field(factory=dict)
+    records: dict[str, Tensor] = field(factory=dict)
+
+    def attention(self, layer: int, weights: AttentionWeights, x: Tensor) -> Tensor:
+        """Each row over exactly its own positions: [N, W, H] → [N, W, H]."""
+        inputs = project_attention(self.config, weights, x, self.tables)
+        name = state_name(layer, "kv")
+        mixed = torch.zeros_like(inputs.gate)
+        for row, lane in enumerate(self.lanes):
+            start, width = self.starts[row], self.widths[row]
+            self.views.write_pages(name, lane, start, inputs.kv[row, :width])
+            pages = self.views.read_pages(name, lane, start + width)
+            if self.deterministic:
+                pages = aligned(pages)
+            mixed[row, :width] = attend(inputs.query[row, :width], pages[:, 0], pages[:, 1])
+        return F.linear(mixed * inputs.gate.sigmoid(), weights.out)
+
+    def delta(self, layer: int, weights: DeltaWeights, x: Tensor) -> Tensor:
+        """The step form, column after column: [N, W, H] → [N, W, H]."""
+        config = self.config
+        columns, gate, strength, step = project_delta(config, weights, x)
+        history = self._slot(layer, "conv")
+        inputs = delta_inputs(
+            causal_conv(history, columns, weights.conv),
+            strength,
+            step,
+            weights.decay_rate,
+            weights.dt_bias,
+            key_heads=config.key_heads,
+            key_dim=config.key_dim,
+            dtype=x.dtype,
+        )
+        decay = inputs.log_decay.exp()
+        outputs, state = run_steps(
+            inputs.query,
+            inputs.key,
+            inputs.value,
+            decay,
+            inputs.strength,
+            self._slot(layer, "delta"),
+        )
+        self.slots[state_name(layer, "delta")] = state
+        self.slots[state_name(layer, "conv")] = torch.cat((history, columns), dim=1)[
+            :, -history.shape[1] :
+        ]
+        gates = torch.stack((decay, inputs.strength), dim=-2)
+        values = (columns, inputs.key, inputs.value, gates)
+        for what, value in zip(RECORDS, values, strict=True):
+            self.records[state_name(layer, what)] = value
+        return finish_delta(config, weights, outputs, gate)
+
+    def _slot(self, layer: int, what: str) -> Tensor:
+        name = state_name(layer, what)
+        value = self.slots.get(name)
+        return self.views.read_slot(name, self.lanes) if value is None else value
+
+
+def aligned(x: Tensor) -> Tensor:
+    """``x`` at a 64-byte boundary: BLAS libraries may order a sum by the alignment of its operands."""
+    return x if x.data_ptr() % 64 == 0 else x.clone()

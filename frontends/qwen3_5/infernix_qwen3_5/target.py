@@ -1,0 +1,276 @@
+"""The Qwen3.5 text model as a ``TargetModel``: mathematics over state that the program owns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from infernix_core.interfaces.model import (
+    DraftHead,
+    ForwardBatch,
+    StateKind,
+    StateSpec,
+    StateViews,
+    StepKind,
+    StepOutput,
+)
+from infernix_qwen3_5.config import FULL, ModelConfig
+from infernix_qwen3_5.gated_delta import CHUNK, replay
+from infernix_qwen3_5.layers import inverse_frequencies, mlp, rms_norm, rotary_tables
+from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, state_name
+from infernix_qwen3_5.weights import AttentionWeights, ModelWeights
+
+
+class Qwen3_5Target:  # noqa: N801 - the family's own name
+    """Implements ``TargetModel``.
+
+    Features: ``final``, the hidden after the final norm (what ``lm_head`` takes); ``block:i``, the residual
+    stream after decoder layer i.
+
+    Deterministic mode cuts a batch into pieces of one shape, a grid chunk of a prompt or one column of
+    one row, and runs each alone. A piece's numbers then cannot depend on the batch, on the width or
+    on the chunking, whatever kernels a BLAS library picks for a shape.
+
+    Args:
+        config: Sizes.
+        weights: On one device and in one dtype (norms, convolution and gates in float32).
+        deterministic: See above.
+    """
+
+    def __init__(
+        self, config: ModelConfig, weights: ModelWeights, *, deterministic: bool = False
+    ) -> None:
+        self.config = config
+        self.weights = weights
+        self.deterministic = deterministic
+        self._frequencies = inverse_frequencies(config.rotary_dim, config.rope_theta, self.device)
+        self._features = {"final", *(f"block:{i}" for i in range(len(config.layer_types)))}
+
+    @property
+    def logits_width(self) -> int:
+        """Rows of the output matrix, padding included."""
+        return self.weights.head.shape[0]
+
+    @property
+    def grid(self) -> int:
+        """Prompt chunks start at multiples of a recurrence chunk."""
+        return CHUNK
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights live."""
+        return self.weights.embedding.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of weights and activations."""
+        return self.weights.embedding.dtype
+
+    def states(self) -> Sequence[StateSpec]:
+        """KV pages per attention layer; delta and convolution slots, and their records, per GDN layer."""
+        c = self.config
+        specs = []
+        for layer, kind in enumerate(c.layer_types):
+            if kind == FULL:
+                shape = (2, c.kv_heads, c.head_dim)
+                specs.append(StateSpec(state_name(layer, "kv"), StateKind.PAGED, shape, self.dtype))
+                continue
+            slots = {
+                "delta": ((c.value_heads, c.key_dim, c.value_dim), torch.float32),
+                "conv": ((c.conv_width - 1, c.conv_channels), self.dtype),
+            }
+            records = {
+                "column": ((c.conv_channels,), self.dtype),
+                "key": ((c.key_heads, c.key_dim), torch.float32),
+                "value": ((c.value_heads, c.value_dim), self.dtype),
+                "gates": ((2, c.value_heads), torch.float32),
+            }
+            for kind_of, pieces in ((StateKind.SLOT, slots), (StateKind.RECORD, records)):
+                specs += [
+                    StateSpec(state_name(layer, what), kind_of, shape, dtype)
+                    for what, (shape, dtype) in pieces.items()
+                ]
+        return tuple(specs)
+
+    def forward(
+        self, batch: ForwardBatch, views: StateViews, features: Sequence[str] = ()
+    ) -> StepOutput:
+        """See ``TargetModel``.
+
+        Raises:
+            ValueError: An unknown feature, or a prompt chunk that starts off the grid.
+        """
+        unknown = set(features) - self._features
+        if unknown:
+            raise ValueError(f"no features {sorted(unknown)}; there are {sorted(self._features)}")
+        if batch.kind is StepKind.PREFILL:
+            return self._prefill(batch, views, features)
+        return self._verify(batch, views, features)
+
+    def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
+        """See ``TargetModel``."""
+        rows = range(len(lanes))
+        pieces = [[row] for row in rows] if self.deterministic else [list(rows)]
+        for layer, kind in enumerate(self.config.layer_types):
+            if kind == FULL:
+                continue
+            records = {
+                what: views.read_records(state_name(layer, what), len(lanes))
+                for what in RECORDS
+            }
+            for piece in pieces:
+                taken = [counts[row] for row in piece]
+                if max(taken, default=0) > 0:
+                    own = {what: value[piece] for what, value in records.items()}
+                    self._fold_layer(layer, [lanes[row] for row in piece], taken, own, views)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """See ``TargetModel``."""
+        return F.embedding(ids, self.weights.embedding)
+
+    def lm_head(self, hidden: Tensor) -> Tensor:
+        """See ``TargetModel``."""
+        if self.deterministic and hidden.shape[0] > 1:
+            rows = [F.linear(row.clone(), self.weights.head) for row in hidden.split(1)]
+            return torch.cat(rows).float()
+        return F.linear(hidden, self.weights.head).float()
+
+    def draft_head(self, name: str) -> DraftHead | str:
+        """See ``TargetModel``."""
+        if name == "mtp":
+            return "the checkpoint's MTP layer is not supported yet"
+        return f"Qwen3.5 checkpoints have no draft layer {name!r}"
+
+    def _fold_layer(
+        self,
+        layer: int,
+        lanes: Sequence[int],
+        counts: Sequence[int],
+        records: dict[str, Tensor],
+        views: StateViews,
+    ) -> None:
+        limits = torch.tensor(counts, dtype=torch.int64)
+        state = replay(
+            records["key"],
+            records["value"],
+            records["gates"][:, :, 0],
+            records["gates"][:, :, 1],
+            views.read_slot(state_name(layer, "delta"), lanes),
+            limits,
+        )
+        history = views.read_slot(state_name(layer, "conv"), lanes)
+        window = torch.cat((history, records["column"]), dim=1)
+        # The last K-1 raw columns of (history, the first count columns).
+        index = limits[:, None] + torch.arange(history.shape[1])
+        rows = torch.arange(len(lanes), device=self.device)[:, None]
+        history = window[rows, index.to(self.device)]
+        live = [row for row, count in enumerate(counts) if count]
+        kept = [lanes[row] for row in live]
+        everyone = len(live) == len(lanes)
+        views.write_slot(state_name(layer, "delta"), kept, state if everyone else state[live])
+        views.write_slot(state_name(layer, "conv"), kept, history if everyone else history[live])
+
+    def _prefill(
+        self, batch: ForwardBatch, views: StateViews, features: Sequence[str]
+    ) -> StepOutput:
+        (start,), (width,), (lane,) = batch.starts, batch.widths, batch.lanes
+        if start % CHUNK:
+            raise ValueError(f"a prompt chunk starts at {start}, not at a multiple of {CHUNK}")
+        step = CHUNK if self.deterministic else width
+        outputs = []
+        for offset in range(0, width, step):
+            ids = batch.ids[:, offset : min(offset + step, width)]
+            tables = self._tables([start + offset], ids)
+            mixer = PrefillMixer(
+                self.config, views, lane, start + offset, tables, self.deterministic
+            )
+            outputs.append(self._run(ids, mixer, features))
+        return _joined(outputs, batch.ids.shape[1])
+
+    def _verify(
+        self, batch: ForwardBatch, views: StateViews, features: Sequence[str]
+    ) -> StepOutput:
+        if self.deterministic:
+            rows = [self._verify_row(batch, row, views, features) for row in range(len(batch.lanes))]
+            output = StepOutput(
+                hidden=torch.cat([row.hidden for row, _ in rows]),
+                features={
+                    name: torch.cat([row.features[name] for row, _ in rows]) for name in features
+                },
+            )
+            records = {name: torch.cat([each[name] for _, each in rows]) for name in rows[0][1]}
+        else:
+            tables = self._tables(batch.starts, batch.ids)
+            mixer = VerifyMixer(
+                self.config, views, batch.lanes, batch.starts, batch.widths, tables
+            )
+            output = self._run(batch.ids, mixer, features)
+            records = mixer.records
+        for name, record in records.items():
+            views.write_records(name, record)
+        return output
+
+    def _verify_row(
+        self, batch: ForwardBatch, row: int, views: StateViews, features: Sequence[str]
+    ) -> tuple[StepOutput, dict[str, Tensor]]:
+        """One row, column after column, each like a batch of its own; zeros beyond its width."""
+        columns = batch.ids.shape[1]
+        slots: dict[str, Tensor] = {}
+        outputs: list[StepOutput] = []
+        records: dict[str, list[Tensor]] = {}
+        for column in range(batch.widths[row]):
+            ids = batch.ids[row : row + 1, column : column + 1]
+            starts = (batch.starts[row] + column,)
+            tables = self._tables(starts, ids)
+            lanes = batch.lanes[row : row + 1]
+            mixer = VerifyMixer(self.config, views, lanes, starts, (1,), tables, True, slots)
+            outputs.append(self._run(ids, mixer, features))
+            for name, record in mixer.records.items():
+                records.setdefault(name, []).append(record)
+        return _joined(outputs, columns), {
+            name: _padded(torch.cat(parts, dim=1), columns) for name, parts in records.items()
+        }
+
+    def _tables(self, starts: Sequence[int], ids: Tensor) -> tuple[Tensor, Tensor]:
+        first = torch.tensor(starts, dtype=torch.int64, device=self.device).unsqueeze(1)
+        positions = first + torch.arange(ids.shape[1], device=self.device)
+        return rotary_tables(positions, self._frequencies)
+
+    def _run(self, ids: Tensor, mixer: PrefillMixer | VerifyMixer, features: Sequence[str]) -> StepOutput:
+        """The decoder over ids [N, W], its mixers run by ``mixer``."""
+        eps = self.config.norm_eps
+        kept: dict[str, Tensor] = {}
+        x = F.embedding(ids, self.weights.embedding)
+        for index, layer in enumerate(self.weights.layers):
+            normed = rms_norm(x, layer.mixer_norm, eps)
+            if isinstance(layer.mixer, AttentionWeights):
+                x = x + mixer.attention(index, layer.mixer, normed)
+            else:
+                x = x + mixer.delta(index, layer.mixer, normed)
+            x = x + mlp(rms_norm(x, layer.mlp_norm, eps), layer.gate_up, layer.down)
+            if f"block:{index}" in features:
+                kept[f"block:{index}"] = x
+        hidden = rms_norm(x, self.weights.final_norm, eps)
+        if "final" in features:
+            kept["final"] = hidden
+        return StepOutput(hidden=hidden, features=kept)
+
+
+def _padded(x: Tensor, columns: int) -> Tensor:
+    """[N, W', ...] with zeros up to W columns."""
+    missing = columns - x.shape[1]
+    return x if missing == 0 else torch.cat((x, x.new_zeros(x.shape[0], missing, *x.shape[2:])), 1)
+
+
+def _joined(outputs: Sequence[StepOutput], columns: int) -> StepOutput:
+    """Pieces side by side, with zeros up to ``columns``."""
+    return StepOutput(
+        hidden=_padded(torch.cat([output.hidden for output in outputs], dim=1), columns),
+        features={
+            name: _padded(torch.cat([output.features[name] for output in outputs], dim=1), columns)
+            for name in outputs[0].features
+        },
+    )

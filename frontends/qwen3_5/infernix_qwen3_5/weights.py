@@ -1,0 +1,318 @@
+"""The model's weights: which tensors a checkpoint must have, and how they are laid out for computing."""
+
+from __future__ import annotations
+
+import torch
+from attrs import frozen
+from torch import Tensor
+
+from infernix_core.errors import CheckpointError
+from infernix_qwen3_5.checkpoint import READABLE, CheckpointTensors
+from infernix_qwen3_5.config import FULL, ModelConfig
+
+#: Where the text model lies: in released checkpoints, in text-only saves, in MLX conversions.
+PREFIXES = ("model.language_model.", "language_model.model.", "model.")
+
+
+@frozen(eq=False)
+class AttentionWeights:
+    """Gated attention.
+
+    Attributes:
+        qkv: [Nq*2*D + 2*Nkv*D, H]: per query head the query and its output gate; then keys; then values.
+        query_norm: float32 [D], the zero-centred weight plus one; ``key_norm`` likewise.
+        out: [H, Nq*D].
+    """
+
+    qkv: Tensor
+    query_norm: Tensor
+    key_norm: Tensor
+    out: Tensor
+
+
+@frozen(eq=False)
+class DeltaWeights:
+    """Gated DeltaNet.
+
+    Attributes:
+        inputs: [C + Nv*Dv + 2*Nv, H]: convolved channels (queries, keys, values), z, b, a.
+        conv: float32 [K, C], tap 0 the oldest.
+        decay_rate: float32 [Nv]: -exp(A_log).
+        dt_bias: float32 [Nv].
+        norm: float32 [Dv], a plain weight.
+        out: [H, Nv*Dv].
+    """
+
+    inputs: Tensor
+    conv: Tensor
+    decay_rate: Tensor
+    dt_bias: Tensor
+    norm: Tensor
+    out: Tensor
+
+
+@frozen(eq=False)
+class LayerWeights:
+    """One decoder layer.
+
+    Attributes:
+        mixer_norm: float32 [H], plus one; ``mlp_norm`` likewise.
+        gate_up: [2*I, H]: the gate's rows, then the up projection's.
+        down: [H, I].
+    """
+
+    mixer_norm: Tensor
+    mixer: AttentionWeights | DeltaWeights
+    mlp_norm: Tensor
+    gate_up: Tensor
+    down: Tensor
+
+
+@frozen(eq=False)
+class ModelWeights:
+    """The whole text model.
+
+    Attributes:
+        embedding: [R, H] for the matrix's R rows, padding included.
+        final_norm: float32 [H], plus one.
+        head: [R, H]; the embedding itself when tied.
+    """
+
+    embedding: Tensor
+    layers: tuple[LayerWeights, ...]
+    final_norm: Tensor
+    head: Tensor
+
+
+def attention_shapes(config: ModelConfig, prefix: str) -> dict[str, tuple[int, ...]]:
+    """Tensors of an attention mixer below ``prefix``."""
+    size, dim = config.hidden_size, config.head_dim
+    return {
+        f"{prefix}q_proj.weight": (2 * config.query_heads * dim, size),
+        f"{prefix}k_proj.weight": (config.kv_heads * dim, size),
+        f"{prefix}v_proj.weight": (config.kv_heads * dim, size),
+        f"{prefix}o_proj.weight": (size, config.query_heads * dim),
+        f"{prefix}q_norm.weight": (dim,),
+        f"{prefix}k_norm.weight": (dim,),
+    }
+
+
+def delta_shapes(config: ModelConfig, prefix: str) -> dict[str, tuple[int, ...]]:
+    """Tensors of a Gated DeltaNet mixer below ``prefix``."""
+    size, heads = config.hidden_size, config.value_heads
+    return {
+        f"{prefix}in_proj_qkv.weight": (config.conv_channels, size),
+        f"{prefix}in_proj_z.weight": (heads * config.value_dim, size),
+        f"{prefix}in_proj_b.weight": (heads, size),
+        f"{prefix}in_proj_a.weight": (heads, size),
+        f"{prefix}conv1d.weight": (config.conv_channels, 1, config.conv_width),
+        f"{prefix}A_log": (heads,),
+        f"{prefix}dt_bias": (heads,),
+        f"{prefix}norm.weight": (config.value_dim,),
+        f"{prefix}out_proj.weight": (size, heads * config.value_dim),
+    }
+
+
+def layer_shapes(config: ModelConfig, kind: str, prefix: str) -> dict[str, tuple[int, ...]]:
+    """Tensors of a decoder layer below ``prefix``."""
+    size, inner = config.hidden_size, config.intermediate_size
+    mixer = (
+        attention_shapes(config, f"{prefix}self_attn.")
+        if kind == FULL
+        else delta_shapes(config, f"{prefix}linear_attn.")
+    )
+    return {
+        f"{prefix}input_layernorm.weight": (size,),
+        f"{prefix}post_attention_layernorm.weight": (size,),
+        f"{prefix}mlp.gate_proj.weight": (inner, size),
+        f"{prefix}mlp.up_proj.weight": (inner, size),
+        f"{prefix}mlp.down_proj.weight": (size, inner),
+        **mixer,
+    }
+
+
+def load_weights(
+    tensors: CheckpointTensors, config: ModelConfig, device: torch.device, dtype: torch.dtype
+) -> ModelWeights:
+    """Checks every tensor's presence, shape and dtype, then reads and fuses them.
+
+    Raises:
+        CheckpointError: Names the tensor, what was expected and what was found.
+    """
+    loader = _Loader(tensors, config, device, dtype)
+    loader.check()
+    weights = loader.model()
+    tensors.close()
+    return weights
+
+
+class _Loader:
+    def __init__(
+        self,
+        tensors: CheckpointTensors,
+        config: ModelConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.tensors = tensors
+        self.config = config
+        self.device = device
+        self.dtype = dtype
+        self.prefix = _find_prefix(tensors)
+        heads = ("lm_head.weight", "language_model.lm_head.weight")
+        self.head = next((name for name in heads if name in tensors.entries), heads[0])
+        # MLX conversions move the convolution's channels last and add one to zero-centred norms.
+        conv = next(
+            (
+                entry
+                for name, entry in tensors.entries.items()
+                if name.startswith(self.prefix) and name.endswith("conv1d.weight")
+            ),
+            None,
+        )
+        self.mlx = conv is not None and len(conv.shape) == 3 and conv.shape[1] != 1 == conv.shape[2]
+
+    def expected(self) -> dict[str, tuple[int, ...]]:
+        config = self.config
+        rows = (config.vocab_size, config.hidden_size)
+        shapes = {
+            f"{self.prefix}embed_tokens.weight": rows,
+            f"{self.prefix}norm.weight": (config.hidden_size,),
+        }
+        if not config.tied:
+            shapes[self.head] = rows
+        for index, kind in enumerate(config.layer_types):
+            shapes.update(layer_shapes(config, kind, f"{self.prefix}layers.{index}."))
+        if self.mlx:
+            for name, shape in shapes.items():
+                if name.endswith("conv1d.weight"):
+                    shapes[name] = (shape[0], shape[2], shape[1])
+        return shapes
+
+    def check(self) -> None:
+        self._check_layer_kinds()
+        expected = self.expected()
+        found = self.tensors.entries
+        missing = [name for name in expected if name not in found]
+        if missing:
+            raise _missing(missing, self.head, self.tensors)
+        for name, shape in expected.items():
+            entry = found[name]
+            if entry.shape != shape:
+                raise CheckpointError(
+                    f"{entry.file}: {name} has shape {list(entry.shape)}; expected {list(shape)} "
+                    "by config.json"
+                )
+            if entry.dtype not in READABLE:
+                raise CheckpointError(
+                    f"{entry.file}: {name} is stored as {entry.dtype}; "
+                    f"expected {', '.join(READABLE)}"
+                )
+        layers = f"{self.prefix}layers."
+        extra = [name for name in found if name.startswith(layers) and name not in expected]
+        if extra:
+            raise CheckpointError(
+                f"{found[extra[0]].file}: {extra[0]} has no place in the model that config.json "
+                f"describes{_and_more(extra)}"
+            )
+
+    def _check_layer_kinds(self) -> None:
+        for index, kind in enumerate(self.config.layer_types):
+            prefix = f"{self.prefix}layers.{index}."
+            own, other = ("self_attn.", "linear_attn.") if kind == FULL else ("linear_attn.", "self_attn.")
+            names = [name for name in self.tensors.entries if name.startswith(prefix)]
+            if any(name.startswith(prefix + other) for name in names) and not any(
+                name.startswith(prefix + own) for name in names
+            ):
+                raise CheckpointError(
+                    f"config.json says that layer {index} is {kind}, but the checkpoint has "
+                    f"{prefix}{other}* and no {prefix}{own}*"
+                )
+
+    def model(self) -> ModelWeights:
+        embedding = self._matrix(f"{self.prefix}embed_tokens.weight")
+        return ModelWeights(
+            embedding=embedding,
+            layers=tuple(
+                self._layer(kind, f"{self.prefix}layers.{index}.")
+                for index, kind in enumerate(self.config.layer_types)
+            ),
+            final_norm=self._centred(f"{self.prefix}norm.weight"),
+            head=embedding if self.config.tied else self._matrix(self.head),
+        )
+
+    def _layer(self, kind: str, prefix: str) -> LayerWeights:
+        mixer = self._attention(f"{prefix}self_attn.") if kind == FULL else self._delta(f"{prefix}linear_attn.")
+        return LayerWeights(
+            mixer_norm=self._centred(f"{prefix}input_layernorm.weight"),
+            mixer=mixer,
+            mlp_norm=self._centred(f"{prefix}post_attention_layernorm.weight"),
+            gate_up=self._rows(f"{prefix}mlp.", "gate_proj", "up_proj"),
+            down=self._matrix(f"{prefix}mlp.down_proj.weight"),
+        )
+
+    def _attention(self, prefix: str) -> AttentionWeights:
+        return AttentionWeights(
+            qkv=self._rows(prefix, "q_proj", "k_proj", "v_proj"),
+            query_norm=self._centred(f"{prefix}q_norm.weight"),
+            key_norm=self._centred(f"{prefix}k_norm.weight"),
+            out=self._matrix(f"{prefix}o_proj.weight"),
+        )
+
+    def _delta(self, prefix: str) -> DeltaWeights:
+        conv = self._float(f"{prefix}conv1d.weight")
+        return DeltaWeights(
+            inputs=self._rows(prefix, "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"),
+            conv=conv.squeeze(2 if self.mlx else 1).t().contiguous(),
+            decay_rate=-self._float(f"{prefix}A_log").exp(),
+            dt_bias=self._float(f"{prefix}dt_bias"),
+            norm=self._float(f"{prefix}norm.weight"),
+            out=self._matrix(f"{prefix}out_proj.weight"),
+        )
+
+    def _matrix(self, name: str) -> Tensor:
+        return self.tensors.read(name, self.device).to(self.dtype).contiguous()
+
+    def _rows(self, prefix: str, *names: str) -> Tensor:
+        return torch.cat([self._matrix(f"{prefix}{name}.weight") for name in names])
+
+    def _float(self, name: str) -> Tensor:
+        return self.tensors.read(name, self.device).to(torch.float32)
+
+    def _centred(self, name: str) -> Tensor:
+        weight = self._float(name)
+        return weight if self.mlx else weight + 1
+
+
+def _find_prefix(tensors: CheckpointTensors) -> str:
+    for prefix in PREFIXES:
+        if f"{prefix}embed_tokens.weight" in tensors.entries:
+            return prefix
+    # Without the embedding the layers still tell where the model lies, so that the error names it well.
+    for prefix in PREFIXES:
+        if any(name.startswith(f"{prefix}layers.") for name in tensors.entries):
+            return prefix
+    raise CheckpointError(
+        f"the checkpoint's {len(tensors.entries)} tensors hold no text model: no embed_tokens.weight "
+        f"below any of {', '.join(PREFIXES)}"
+    )
+
+
+def _and_more(names: list[str]) -> str:
+    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+
+
+def _missing(missing: list[str], head: str, tensors: CheckpointTensors) -> CheckpointError:
+    if missing == [head]:
+        return CheckpointError(
+            f"tensor {head} is missing, and 'tie_word_embeddings' in config.json does not say that "
+            "the embedding stands in for it"
+        )
+    files = sorted({entry.file for entry in tensors.entries.values()})
+    where = files[0] if len(files) == 1 else f"{len(files)} files"
+    if len(missing) == 1:
+        return CheckpointError(f"tensor {missing[0]} is missing in {where}")
+    shown = ", ".join(missing[:3])
+    return CheckpointError(
+        f"{len(missing)} tensors are missing in {where}: {shown}{', ...' if len(missing) > 3 else ''}"
+    )

@@ -1,0 +1,171 @@
+"""Random transformers models as oracles, and a small driver of the target model over lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import define
+from infernix_qwen3_5.checkpoint import CheckpointTensors
+from infernix_qwen3_5.config import ModelConfig, parse_config
+from infernix_qwen3_5.files import read_json_object
+from infernix_qwen3_5.target import Qwen3_5Target
+from infernix_qwen3_5.weights import load_weights
+
+from infernix_core.engine.state import LaneState
+from infernix_core.interfaces.model import ForwardBatch, StepKind, StepOutput
+
+GDN, FULL = "linear_attention", "full_attention"
+
+#: Shapes that differ in what is easy to get wrong: KV groups, value heads per key head, ties, patterns.
+SHAPES: dict[str, dict[str, Any]] = {
+    "grouped": {
+        "hidden_size": 48,
+        "intermediate_size": 80,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 6,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 24,
+        "layer_types": [GDN, GDN, GDN, FULL],
+        "tie_word_embeddings": False,
+        "vocab_size": 131,
+    },
+    "tied": {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 16,
+        "linear_num_key_heads": 4,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16,
+        "layer_types": [FULL, GDN, FULL, GDN, GDN],
+        "tie_word_embeddings": True,
+        "vocab_size": 96,
+    },
+    "demo": {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 256,
+        "linear_num_key_heads": 1,
+        "linear_num_value_heads": 2,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "layer_types": [GDN, FULL],
+        "tie_word_embeddings": True,
+        "vocab_size": 80,
+    },
+}
+
+
+def random_model(shape: str, seed: int = 0) -> Any:
+    """A ``Qwen3_5ForCausalLM`` whose every parameter matters: nothing is left at a neutral value."""
+    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+
+    sizes = dict(SHAPES[shape])
+    rotary = int(sizes["head_dim"] * 0.25) // 2
+    config = Qwen3_5TextConfig(
+        **sizes,
+        num_hidden_layers=len(sizes["layer_types"]),
+        max_position_embeddings=4096,
+        eos_token_id=1,
+        rope_parameters={
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.25,
+            "mrope_interleaved": True,
+            "mrope_section": [rotary - 2 * (rotary // 3), rotary // 3, rotary // 3],
+        },
+    )
+    torch.manual_seed(seed)
+    model = Qwen3_5ForCausalLM(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("A_log"):
+                parameter.uniform_(-2.0, 1.0)
+            elif name.endswith("dt_bias"):
+                parameter.uniform_(-2.0, 0.5)
+            elif "conv1d" in name:
+                parameter.normal_(0, 0.5)
+            elif "norm" in name:
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+            else:
+                parameter.normal_(0, 1.5 / parameter.shape[-1] ** 0.5)
+    return model
+
+
+def saved_model(shape: str, directory: Path, seed: int = 0) -> Any:
+    """The model, after saving it as transformers does."""
+    model = random_model(shape, seed)
+    model.save_pretrained(directory)
+    return model
+
+
+def load_target(directory: Path, *, deterministic: bool = False) -> Qwen3_5Target:
+    """The directory's target model in float32."""
+    config: ModelConfig = parse_config(read_json_object(directory / "config.json"))
+    tensors = CheckpointTensors.scan(directory)
+    weights = load_weights(tensors, config, torch.device("cpu"), torch.float32)
+    return Qwen3_5Target(config, weights, deterministic=deterministic)
+
+
+@define
+class Runner:
+    """Drives a target as the program does: prompts by chunks, then verify and fold."""
+
+    target: Qwen3_5Target
+    state: LaneState
+
+    @classmethod
+    def of(cls, target: Qwen3_5Target, lanes: int = 8, width: int = 8) -> Runner:
+        return cls(target, LaneState(target.states(), lanes, 512, width, target.device))
+
+    def prefill(
+        self, lane: int, ids: Sequence[int], chunk: int = 512, features: Sequence[str] = ()
+    ) -> list[StepOutput]:
+        self.state.clear(lane)
+        outputs = []
+        for start in range(0, len(ids), chunk):
+            part = list(ids[start : start + chunk])
+            batch = ForwardBatch(
+                StepKind.PREFILL, torch.tensor([part]), (start,), (len(part),), (lane,)
+            )
+            outputs.append(self.target.forward(batch, self.state, features))
+        return outputs
+
+    def prompt_logits(self, lane: int, ids: Sequence[int], chunk: int = 512) -> torch.Tensor:
+        hidden = torch.cat([output.hidden[0] for output in self.prefill(lane, ids, chunk)])
+        return self.target.lm_head(hidden)
+
+    def verify(
+        self,
+        lanes: Sequence[int],
+        starts: Sequence[int],
+        columns: Sequence[Sequence[int]],
+        features: Sequence[str] = (),
+    ) -> StepOutput:
+        width = max(len(row) for row in columns)
+        ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in columns])
+        batch = ForwardBatch(
+            StepKind.VERIFY,
+            ids,
+            tuple(starts),
+            tuple(len(row) for row in columns),
+            tuple(lanes),
+        )
+        return self.target.forward(batch, self.state, features)
+
+    def logits(self, output: StepOutput) -> torch.Tensor:
+        rows, width, size = output.hidden.shape
+        return self.target.lm_head(output.hidden.reshape(-1, size)).view(rows, width, -1)
+
+    def fold(self, lanes: Sequence[int], counts: Sequence[int]) -> None:
+        self.target.fold(lanes, counts, self.state)
