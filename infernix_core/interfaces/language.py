@@ -27,11 +27,15 @@ class Token(Language):
     id: int
 
 
+def _ids(ids: Iterable[int]) -> frozenset[int]:
+    return frozenset(ids)
+
+
 @frozen
 class TextExcept(Language):
     """One token of class TEXT or FRAMING whose id is not in ``ids``; its bytes need not be UTF-8."""
 
-    ids: frozenset[int] = field(converter=frozenset)
+    ids: frozenset[int] = field(converter=_ids)
 
 
 @frozen

@@ -66,7 +66,9 @@ class CheckpointTensors:
                 )
             tensor: Tensor = self._open[entry.file].get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{entry.file}: {name} cannot be read: {one_line(error)}") from error
+            raise CheckpointError(
+                f"{entry.file}: {name} cannot be read: {one_line(error)}"
+            ) from error
         return tensor.to(device)
 
     def close(self) -> None:

@@ -108,7 +108,9 @@ def parse_config(document: Mapping[str, Any]) -> ModelConfig:
         context_length=text.integer("max_position_embeddings"),
         tied=top.flag("tie_word_embeddings", False) or text.flag("tie_word_embeddings", False),
         dtype=_dtype(top, text),
-        eos_ids=tuple(dict.fromkeys(token_ids(top, "eos_token_id") + token_ids(text, "eos_token_id"))),
+        eos_ids=tuple(
+            dict.fromkeys(token_ids(top, "eos_token_id") + token_ids(text, "eos_token_id"))
+        ),
     )
 
 

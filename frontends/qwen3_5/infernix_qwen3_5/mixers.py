@@ -54,7 +54,7 @@ def project_attention(
     lead, dim, heads = x.shape[:-1], config.head_dim, config.query_heads
     projected = F.linear(x, weights.qkv)
     paired = projected[..., : 2 * heads * dim].view(*lead, heads, 2 * dim)
-    query, gate = paired.split(dim, dim=-1)
+    query, gate = paired[..., :dim], paired[..., dim:]
     kv = projected[..., 2 * heads * dim :].view(*lead, 2, config.kv_heads, dim)
     query = rotate(rms_norm(query, weights.query_norm, config.norm_eps), *tables)
     keys = rotate(rms_norm(kv[..., 0, :, :], weights.key_norm, config.norm_eps), *tables)
@@ -70,8 +70,8 @@ def project_delta(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Raw convolution columns [..., C], gate z [..., Hv * Dv], b and a [..., Hv] of x [..., H]."""
     heads = config.value_heads
-    sizes = (config.conv_channels, heads * config.value_dim, heads, heads)
-    columns, gate, strength, step = F.linear(x, weights.inputs).split(sizes, dim=-1)
+    sizes = [config.conv_channels, heads * config.value_dim, heads, heads]
+    columns, gate, strength, step = torch.split(F.linear(x, weights.inputs), sizes, dim=-1)
     return columns, gate, strength, step
 
 

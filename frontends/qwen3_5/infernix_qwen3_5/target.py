@@ -118,8 +118,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             if kind == FULL:
                 continue
             records = {
-                what: views.read_records(state_name(layer, what), len(lanes))
-                for what in RECORDS
+                what: views.read_records(state_name(layer, what), len(lanes)) for what in RECORDS
             }
             for piece in pieces:
                 taken = [counts[row] for row in piece]
@@ -134,7 +133,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
     def lm_head(self, hidden: Tensor) -> Tensor:
         """See ``TargetModel``."""
         if self.deterministic and hidden.shape[0] > 1:
-            rows = [F.linear(row.clone(), self.weights.head) for row in hidden.split(1)]
+            rows = [F.linear(row.clone(), self.weights.head) for row in torch.split(hidden, 1)]
             return torch.cat(rows).float()
         return F.linear(hidden, self.weights.head).float()
 
@@ -194,7 +193,9 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         self, batch: ForwardBatch, views: StateViews, features: Sequence[str]
     ) -> StepOutput:
         if self.deterministic:
-            rows = [self._verify_row(batch, row, views, features) for row in range(len(batch.lanes))]
+            rows = [
+                self._verify_row(batch, row, views, features) for row in range(len(batch.lanes))
+            ]
             output = StepOutput(
                 hidden=torch.cat([row.hidden for row, _ in rows]),
                 features={
@@ -204,9 +205,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             records = {name: torch.cat([each[name] for _, each in rows]) for name in rows[0][1]}
         else:
             tables = self._tables(batch.starts, batch.ids)
-            mixer = VerifyMixer(
-                self.config, views, batch.lanes, batch.starts, batch.widths, tables
-            )
+            mixer = VerifyMixer(self.config, views, batch.lanes, batch.starts, batch.widths, tables)
             output = self._run(batch.ids, mixer, features)
             records = mixer.records
         for name, record in records.items():
@@ -239,7 +238,9 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         positions = first + torch.arange(ids.shape[1], device=self.device)
         return rotary_tables(positions, self._frequencies)
 
-    def _run(self, ids: Tensor, mixer: PrefillMixer | VerifyMixer, features: Sequence[str]) -> StepOutput:
+    def _run(
+        self, ids: Tensor, mixer: PrefillMixer | VerifyMixer, features: Sequence[str]
+    ) -> StepOutput:
         """The decoder over ids [N, W], its mixers run by ``mixer``."""
         eps = self.config.norm_eps
         kept: dict[str, Tensor] = {}

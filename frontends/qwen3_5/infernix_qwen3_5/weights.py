@@ -219,7 +219,9 @@ class _Loader:
     def _check_layer_kinds(self) -> None:
         for index, kind in enumerate(self.config.layer_types):
             prefix = f"{self.prefix}layers.{index}."
-            own, other = ("self_attn.", "linear_attn.") if kind == FULL else ("linear_attn.", "self_attn.")
+            own, other = (
+                ("self_attn.", "linear_attn.") if kind == FULL else ("linear_attn.", "self_attn.")
+            )
             names = [name for name in self.tensors.entries if name.startswith(prefix)]
             if any(name.startswith(prefix + other) for name in names) and not any(
                 name.startswith(prefix + own) for name in names
@@ -242,7 +244,11 @@ class _Loader:
         )
 
     def _layer(self, kind: str, prefix: str) -> LayerWeights:
-        mixer = self._attention(f"{prefix}self_attn.") if kind == FULL else self._delta(f"{prefix}linear_attn.")
+        mixer = (
+            self._attention(f"{prefix}self_attn.")
+            if kind == FULL
+            else self._delta(f"{prefix}linear_attn.")
+        )
         return LayerWeights(
             mixer_norm=self._centred(f"{prefix}input_layernorm.weight"),
             mixer=mixer,

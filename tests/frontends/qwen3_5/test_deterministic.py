@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.frontends.qwen3_5 import oracle
 import pytest
 import torch
+
+from tests.frontends.qwen3_5 import oracle
 
 
 @pytest.fixture(scope="module", params=["grouped", "demo"])
@@ -72,9 +73,7 @@ def test_narrow_and_wide(case: Any) -> None:
     for column in range(5):
         single = narrow.verify([0], [67 + column], [[ids[0][67 + column]]], ["block:0"])
         assert torch.equal(narrow.logits(single)[0, 0], logits[1, column])
-        assert torch.equal(
-            single.features["block:0"][0, 0], output.features["block:0"][1, column]
-        )
+        assert torch.equal(single.features["block:0"][0, 0], output.features["block:0"][1, column])
         narrow.fold([0], [1])
     wide.fold([3, 0], [1, 5])
     same(slots(narrow, 0), slots(wide, 0))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.frontends.qwen3_5 import oracle
 import pytest
 import torch
+
+from tests.frontends.qwen3_5 import oracle
 
 TOLERANCE = {"atol": 1e-4, "rtol": 1e-4}
 
@@ -95,9 +96,7 @@ def test_verify_then_fold_a_part_then_go_on(case: Any, runner: oracle.Runner) ->
         close(runner.logits(final)[row, 0], logits[row, frontier[row]])
 
 
-def test_fold_equals_the_verified_trajectory_bit_for_bit(
-    case: Any, runner: oracle.Runner
-) -> None:
+def test_fold_equals_the_verified_trajectory_bit_for_bit(case: Any, runner: oracle.Runner) -> None:
     """Columns one at a time through verify and fold, against one wide verify folded whole."""
     from infernix_qwen3_5.mixers import VerifyMixer
 

@@ -1,0 +1,176 @@
+"""From a ``PromptInput`` to plain template variables: messages and tools are checked and normalised here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infernix_core.errors import InvalidPrompt, Location
+from infernix_core.interfaces.frontend import PromptInput
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+#: Content item types that hold text under ``text``.
+TEXT_ITEMS = ("text", "input_text", "output_text")
+
+#: Parts of a content item's ``type``, or keys, that give media away.
+MEDIA = ("image", "video", "audio")
+
+
+def template_variables(prompt: PromptInput, reserved: frozenset[str]) -> dict[str, Any]:
+    """What the template of a chat prompt sees.
+
+    Args:
+        prompt: An input with messages.
+        reserved: Names that template options may not set.
+
+    Raises:
+        InvalidPrompt: A message, a tool or an option cannot be used; says where.
+    """
+    messages = prompt.messages
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
+        raise _invalid("messages", f"a list of messages is needed, not {_name(messages)}")
+    if not messages:
+        raise _invalid("messages", "the list of messages is empty")
+    variables: dict[str, Any] = {
+        "messages": [_message(message, f"messages[{i}]", i) for i, message in enumerate(messages)],
+        "tools": [_tool(tool, f"tools[{i}]") for i, tool in enumerate(prompt.tools)] or None,
+        "add_generation_prompt": True,
+    }
+    for name, value in prompt.template_options.items():
+        where = f"template_options.{name}"
+        if not isinstance(name, str) or not name.isidentifier():
+            raise _invalid(where, "the name of a template option is an identifier")
+        if name in reserved:
+            raise _invalid(where, f"the template's {name!r} cannot be set by an option")
+        variables[name] = _plain(value, where)
+    if prompt.enable_thinking is not None:
+        given = variables.get("enable_thinking", prompt.enable_thinking)
+        if given != prompt.enable_thinking:
+            raise _invalid(
+                "template_options.enable_thinking",
+                f"{given!r} contradicts enable_thinking {prompt.enable_thinking!r}",
+            )
+        variables["enable_thinking"] = prompt.enable_thinking
+    return variables
+
+
+def _message(message: Any, where: str, index: int) -> dict[str, Any]:
+    if not isinstance(message, Mapping):
+        raise _invalid(where, f"a message is an object with role and content, not {_name(message)}")
+    role = message.get("role")
+    if role not in ROLES:
+        raise _invalid(f"{where}.role", f"{role!r} is not a role", f"one of {', '.join(ROLES)}")
+    plain: dict[str, Any] = {}
+    for key, value in message.items():
+        if key == "content":
+            continue
+        plain[str(key)] = (
+            _tool_calls(value, f"{where}.tool_calls")
+            if key == "tool_calls"
+            else _plain(value, f"{where}.{key}")
+        )
+    plain["content"] = _content(message, where, index)
+    return plain
+
+
+def _content(message: Mapping[str, Any], where: str, index: int) -> str:
+    """The content as one string: its text items joined as the template would, null as empty."""
+    content = message.get("content")
+    where = f"{where}.content"
+    if isinstance(content, str):
+        return content
+    if content is None:
+        if message["role"] == "assistant":
+            return ""
+        raise _invalid(where, "the content is missing", "a string or a list of text items")
+    if not isinstance(content, Sequence) or isinstance(content, bytes):
+        raise _invalid(where, f"a string or a list of text items is needed, not {_name(content)}")
+    texts = []
+    for position, item in enumerate(content):
+        at = f"{where}[{position}]"
+        if isinstance(item, str):
+            texts.append(item)
+            continue
+        if not isinstance(item, Mapping):
+            raise _invalid(at, f"a content item is an object, not {_name(item)}")
+        kind = item.get("type", "text")
+        medium = _medium(item)
+        if medium is not None:
+            raise _invalid(
+                at, f"message {index} holds {medium} content; this model is used for text alone"
+            )
+        if kind not in TEXT_ITEMS or not isinstance(item.get("text"), str):
+            raise _invalid(at, f"{kind!r} is no text item", '{"type": "text", "text": "..."}')
+        texts.append(item["text"])
+    return "".join(texts)
+
+
+def _medium(item: Mapping[str, Any]) -> str | None:
+    kind = str(item.get("type", ""))
+    for medium in MEDIA:
+        if medium in kind or any(str(key).startswith(medium) for key in item):
+            return medium
+    return None
+
+
+def _tool_calls(calls: Any, where: str) -> list[Any] | None:
+    if calls is None:
+        return None
+    if not isinstance(calls, Sequence) or isinstance(calls, str | bytes):
+        raise _invalid(where, f"a list of tool calls is needed, not {_name(calls)}")
+    return [_tool_call(call, f"{where}[{index}]") for index, call in enumerate(calls)]
+
+
+def _tool_call(call: Any, where: str) -> dict[str, Any]:
+    """A call whose arguments are an object; OpenAI's wire form writes them as a JSON string."""
+    if not isinstance(call, Mapping):
+        raise _invalid(where, f"a tool call is an object, not {_name(call)}")
+    plain: dict[str, Any] = _plain(call, where)
+    nested = "function" in plain
+    function = plain["function"] if nested else plain
+    where = f"{where}.function" if nested else where
+    if not isinstance(function, dict):
+        raise _invalid(where, f"a function is an object, not {_name(function)}")
+    if not isinstance(function.get("name"), str) or not function["name"]:
+        raise _invalid(f"{where}.name", "the name of the called function is missing")
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments) if arguments.strip() else {}
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise _invalid(f"{where}.arguments", f"the arguments are not JSON: {error}") from error
+    if arguments is not None and not isinstance(arguments, dict):
+        raise _invalid(f"{where}.arguments", f"an object is needed, not {_name(arguments)}")
+    function["arguments"] = arguments or {}
+    return plain
+
+
+def _tool(tool: Any, where: str) -> dict[str, Any]:
+    if not isinstance(tool, Mapping):
+        raise _invalid(where, f"a tool is an object, not {_name(tool)}")
+    plain: dict[str, Any] = _plain(tool, where)
+    return plain
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A deep copy in dicts, lists and scalars, so that a template meets no foreign objects."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise _invalid(where, f"the key {key!r} is not a string")
+        return {key: _plain(item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [_plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    raise _invalid(where, f"{_name(value)} is nothing that JSON can express")
+
+
+def _invalid(where: str, message: str, hint: str | None = None) -> InvalidPrompt:
+    return InvalidPrompt(message, location=Location(field=where), hint=hint)
+
+
+def _name(value: object) -> str:
+    return "null" if value is None else type(value).__name__

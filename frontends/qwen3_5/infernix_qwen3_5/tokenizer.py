@@ -1,0 +1,210 @@
+"""The tokenizer: byte-level BPE text, and control tokens that no text can spell.
+
+``tokenizer.json`` recognises its added tokens wherever their spelling occurs. Here they are taken out of the
+library's sight: text is always ordinary text, and control tokens enter a prompt by id alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+from tokenizers import Tokenizer as Engine
+
+from infernix_core.errors import CheckpointError, InvalidPrompt
+from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_qwen3_5.files import one_line, read_json_object
+
+FILE = "tokenizer.json"
+
+OPEN_THINK, CLOSE_THINK = "<think>", "</think>"
+TURN_START = "<|im_start|>"
+
+#: Control tokens that the model writes inside its output.
+FRAMING = (
+    OPEN_THINK,
+    CLOSE_THINK,
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+)
+
+#: Control tokens that end the output, whatever the configuration says.
+END = ("<|im_end|>", "<|endoftext|>")
+
+
+def byte_alphabet() -> dict[str, int]:
+    """The byte that each character of byte-level BPE stands for (Radford et al. 2019).
+
+    Bytes that print stand for themselves; the other 68 are moved, in order, to U+0100 and up.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [value for value in range(256) if value not in set(printable)]
+    alphabet = {chr(value): value for value in printable}
+    alphabet.update({chr(0x100 + index): value for index, value in enumerate(hidden)})
+    return alphabet
+
+
+@frozen(eq=False)
+class Tokenizer:
+    """Text to ids, and the vocabulary as constraint and sampling see it.
+
+    Attributes:
+        vocabulary: Bytes and classes of ids 0 … V-1. Holes are FORBIDDEN, with no bytes.
+        control: Every added token by its spelling.
+    """
+
+    vocabulary: Vocabulary
+    control: Mapping[str, int]
+    _engine: Engine = field(repr=False)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of ordinary text. A control token's spelling is text like any other.
+
+        Raises:
+            InvalidPrompt: The text holds lone surrogates, which no encoding can express.
+        """
+        try:
+            ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
+        except UnicodeEncodeError as error:
+            raise InvalidPrompt(f"the text is not valid Unicode: {one_line(error)}") from error
+        return ids
+
+    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
+        """Ids of text parts and control token ids, in order."""
+        ids: list[int] = []
+        for part in parts:
+            if isinstance(part, int):
+                ids.append(part)
+            elif part:
+                ids.extend(self.encode(part))
+        return ids
+
+    def has_token(self, token: int) -> bool:
+        """Whether an id is in range and stands for a token."""
+        return 0 <= token < self.vocabulary.size and bool(self.vocabulary.token_bytes[token])
+
+
+def load_tokenizer(directory: Path, eos_ids: Sequence[int], rows: int) -> Tokenizer:
+    """Reads ``tokenizer.json``.
+
+    Args:
+        directory: The checkpoint.
+        eos_ids: End tokens that the configuration names; they join the family's own.
+        rows: Rows of the embedding matrix, which every id must lie below.
+
+    Raises:
+        CheckpointError: It is missing, not byte-level BPE, or does not fit the configuration.
+    """
+    document = read_json_object(directory / FILE)
+    pieces = _bpe_pieces(document)
+    added = _added_tokens(document)
+    pieces = {piece: token for piece, token in pieces.items() if piece not in added}
+    size = 1 + max([*pieces.values(), *added.values()])
+    if size > rows:
+        raise CheckpointError(
+            f"{FILE} has ids up to {size - 1}, but the embedding has {rows} rows "
+            "('vocab_size' in config.json)"
+        )
+    return Tokenizer(
+        vocabulary=_vocabulary(pieces, added, size, eos_ids),
+        control=added,
+        engine=_text_engine(document, pieces),
+    )
+
+
+def _bpe_pieces(document: Mapping[str, Any]) -> dict[str, int]:
+    model = document.get("model")
+    if not isinstance(model, dict) or model.get("type", "BPE") != "BPE":
+        kind = model.get("type") if isinstance(model, dict) else model
+        raise CheckpointError(f"{FILE}: 'model' is of type {kind!r}; expected byte-level 'BPE'")
+    if '"ByteLevel"' not in json.dumps(document.get("pre_tokenizer")):
+        raise CheckpointError(
+            f"{FILE}: 'pre_tokenizer' has no ByteLevel step; expected byte-level BPE"
+        )
+    pieces = model.get("vocab")
+    if not isinstance(pieces, dict) or not all(_is_id(token) for token in pieces.values()):
+        raise CheckpointError(f"{FILE}: 'model.vocab' is not an object from piece to id")
+    if len(set(pieces.values())) != len(pieces):
+        raise CheckpointError(f"{FILE}: 'model.vocab' gives one id to several pieces")
+    return pieces
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _added_tokens(document: Mapping[str, Any]) -> dict[str, int]:
+    tokens = document.get("added_tokens") or []
+    if not isinstance(tokens, list):
+        raise CheckpointError(f"{FILE}: 'added_tokens' is not a list")
+    added: dict[str, int] = {}
+    for index, token in enumerate(tokens):
+        where = f"{FILE}: 'added_tokens[{index}]'"
+        content = token.get("content") if isinstance(token, dict) else None
+        if not isinstance(content, str) or not content or not _is_id(token.get("id")):
+            raise CheckpointError(f"{where} is not an object with 'content' and 'id'")
+        for flag in ("lstrip", "rstrip", "single_word"):
+            if token.get(flag):
+                raise CheckpointError(f"{where} ({content}) sets {flag!r}; expected false")
+        added[content] = token["id"]
+    return added
+
+
+def _vocabulary(
+    pieces: Mapping[str, int], added: Mapping[str, int], size: int, eos_ids: Sequence[int]
+) -> Vocabulary:
+    alphabet = byte_alphabet()
+    token_bytes = [b""] * size
+    classes = [TokenClass.FORBIDDEN] * size
+    for piece, token in pieces.items():
+        try:
+            token_bytes[token] = bytes([alphabet[character] for character in piece])
+        except KeyError as error:
+            raise CheckpointError(
+                f"{FILE}: piece {piece!r} (id {token}) holds {error}, no byte-level character"
+            ) from None
+        if piece:
+            classes[token] = TokenClass.TEXT
+    missing = set(range(256)) - {raw[0] for raw in token_bytes if len(raw) == 1}
+    if missing:
+        raise CheckpointError(
+            f"{FILE}: {len(missing)} single bytes have no token, 0x{min(missing):02x} first; expected 256"
+        )
+    for content, token in added.items():
+        token_bytes[token] = content.encode("utf-8")
+        classes[token] = TokenClass.FRAMING if content in FRAMING else TokenClass.FORBIDDEN
+        if content in END:
+            classes[token] = TokenClass.END
+    for token in eos_ids:
+        if token >= size or not token_bytes[token]:
+            raise CheckpointError(
+                f"'eos_token_id' names {token}, which {FILE} (ids up to {size - 1}) has no token for"
+            )
+        classes[token] = TokenClass.END
+    if TokenClass.END not in classes:
+        raise CheckpointError(
+            f"no end token: {FILE} has none of {', '.join(END)}, and no 'eos_token_id' is given"
+        )
+    framing = {content: added[content] for content in FRAMING if content in added}
+    return Vocabulary(tuple(token_bytes), tuple(classes), framing)
+
+
+def _text_engine(document: Mapping[str, Any], pieces: Mapping[str, int]) -> Engine:
+    """The library's tokenizer without added tokens and without what it would add around a text."""
+    plain = {
+        **document,
+        "added_tokens": [],
+        "post_processor": None,
+        "truncation": None,
+        "padding": None,
+        "model": {**document["model"], "vocab": pieces, "unk_token": None},
+    }
+    try:
+        return Engine.from_str(json.dumps(plain, ensure_ascii=False))
+    except Exception as error:  # the library raises plain Exception
+        raise CheckpointError(f"{FILE} cannot be used: {one_line(error)}") from error
