@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from infernix_sampling.sampler import TorchSampler
 
 from infernix_core.interfaces.sampling import (
     MaskState,
@@ -14,7 +15,6 @@ from infernix_core.interfaces.sampling import (
     SamplingConfig,
     SamplingRound,
 )
-from infernix_sampling.sampler import TorchSampler
 
 DEAD = "dead end"
 BROKEN = "non-finite"
@@ -159,7 +159,9 @@ def build_round(
     )
 
 
-def build_plan(size, *, rows=8, width=5, padding=0, generable=None, end_ids=(), deterministic=False):
+def build_plan(
+    size, *, rows=8, width=5, padding=0, generable=None, end_ids=(), deterministic=False
+):
     """A plan over ``size`` tokens."""
     usable = torch.ones(size, dtype=torch.bool)
     if generable is not None:
@@ -215,7 +217,20 @@ class Toolbox:
         if sum(cell[1] for cell in small) >= 5:
             cells.append((sum(cell[0] for cell in small), sum(cell[1] for cell in small)))
         statistic = sum((seen - wanted) ** 2 / wanted for seen, wanted in cells)
-        assert statistic < chi2.ppf(1 - alpha, max(1, len(cells) - 1)), (statistic, observed, expected)
+        assert statistic < chi2.ppf(1 - alpha, max(1, len(cells) - 1)), (
+            statistic,
+            observed,
+            expected,
+        )
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tiny tensors: threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

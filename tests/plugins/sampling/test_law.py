@@ -112,7 +112,9 @@ def test_random_rounds_equal_the_oracle(box, case):
 
     before = round.logits.clone()
     compare(box, plan, round, wanted)
-    assert torch.equal(round.logits.nan_to_num(7), before.nan_to_num(7)), "the logits are not modified"
+    assert torch.equal(round.logits.nan_to_num(7), before.nan_to_num(7)), (
+        "the logits are not modified"
+    )
 
     for row, result in enumerate(plan.run(round)):
         if result.failure is not None:
@@ -224,7 +226,9 @@ def test_kept_mass_ignores_truncation_and_temperature_but_not_penalties(box):
     allowed = [False, True, True, False]
     config = box.config(temperature=0.2, top_k=1, presence_penalty=math.log(3))
     counts = torch.tensor([[0, 1, 0, 0]], dtype=torch.int32)
-    round = box.round(logits[None, None], [config], allowed_after=[lambda _: allowed], counts=counts)
+    round = box.round(
+        logits[None, None], [config], allowed_after=[lambda _: allowed], counts=counts
+    )
     kept = box.plan(4, generable=[True, True, True, False]).run(round)[0].kept_mass
     assert kept == (pytest.approx((0.1 + 0.2) / (0.4 + 0.1 + 0.2)),)
 

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 import torch
+from infernix_sampling import hooks
 
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.model import StateKind
-from infernix_sampling import hooks
 
 
 class Slots:
@@ -58,7 +58,9 @@ def test_the_hook_gives_the_sampler(box):
 
 
 def test_the_hook_is_import_light():
-    code = "import sys, infernix_sampling.hooks; assert 'torch' not in sys.modules, 'torch is loaded'"
+    code = (
+        "import sys, infernix_sampling.hooks; assert 'torch' not in sys.modules, 'torch is loaded'"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

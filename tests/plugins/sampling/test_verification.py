@@ -15,7 +15,7 @@ from infernix_core.interfaces.sampling import RowFailure
 from infernix_core.interfaces.speculative import DraftDistribution
 from infernix_core.random import Purpose
 
-SEEDS = 3000
+SEEDS = 1500
 
 
 class Chain:
@@ -69,7 +69,9 @@ class Chain:
             if greedy:
                 index = int(np.argmax(q))
             else:
-                u = draws.uniform(seed, len(context), Purpose.DRAFT) * float(q.sum(dtype=np.float64))
+                u = draws.uniform(seed, len(context), Purpose.DRAFT) * float(
+                    q.sum(dtype=np.float64)
+                )
                 index = int(np.searchsorted(np.cumsum(q.astype(np.float64)), u, side="right"))
             drafts.append(int(ids[index]))
         return drafts
@@ -176,10 +178,10 @@ def test_ordinary_sampling_has_the_law(box, options, masked):
     box.chi_square(Counter(texts), exact_law(box, chain, box.config(**options), 2))
 
 
-@pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("drafts", [1, 2, 3])
-@pytest.mark.parametrize("options", OPTIONS)
-def test_sparse_q_has_the_law(box, options, drafts, masked):
+@pytest.mark.parametrize(("case", "options"), list(enumerate(OPTIONS)))
+def test_sparse_q_has_the_law(box, case, options, drafts):
+    masked = bool((case + drafts) % 2)
     chain = Chain(2, masked=masked)
     texts = generate(
         box,
@@ -212,7 +214,7 @@ def test_one_hot_drafts_change_no_token(box, options, masked):
             box,
             chain,
             lambda seed: box.config(seed=seed, **options),
-            range(60),
+            range(24),
             11,
             drafts,
             deterministic=True,
@@ -448,7 +450,9 @@ def test_a_draft_that_its_own_q_excludes_is_an_integrity_error(box):
 def test_a_vanished_residual_draws_from_p(box, monkeypatch, options):
     force(monkeypatch, accept=1.0, resample=0.6, sample=0.5)
     p = np.array([0.1, 0.2, 0.3, 0.4], dtype=np.float32)
-    round = sparse_round(box, [p, p], [[3]], [[[0, 1, 2, 3]]], [[(p * (1 + 1e-7)).tolist()]], seeds=[0])
+    round = sparse_round(
+        box, [p, p], [[3]], [[[0, 1, 2, 3]]], [[(p * (1 + 1e-7)).tolist()]], seeds=[0]
+    )
     from attrs import evolve
 
     round = evolve(round, configs=(box.config(**options),))

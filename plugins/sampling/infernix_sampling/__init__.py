@@ -1,0 +1,1 @@
+"""The default sampler: plain torch, on any device."""
