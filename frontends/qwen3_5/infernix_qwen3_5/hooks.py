@@ -18,7 +18,8 @@ MODEL_TYPES = frozenset({"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_
 
 def recognises(config: dict[str, object]) -> bool:
     """Whether ``config.json`` belongs to the family, by its ``model_type``."""
-    return config.get("model_type") in MODEL_TYPES
+    kind = config.get("model_type")
+    return isinstance(kind, str) and kind in MODEL_TYPES
 
 
 def create() -> ModelFrontend:

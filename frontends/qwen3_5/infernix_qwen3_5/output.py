@@ -47,9 +47,7 @@ def output_language(
     if phase is StartPhase.CONTENT:
         return answer
     close = vocabulary.framing[CLOSE_THINK]
-    return sequence(
-        Repeat(TextExcept({close})), Token(close), Literal(SEPARATOR), answer
-    )
+    return sequence(Repeat(TextExcept({close})), Token(close), Literal(SEPARATOR), answer)
 
 
 class _Phase(enum.Enum):

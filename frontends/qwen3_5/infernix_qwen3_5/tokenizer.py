@@ -69,9 +69,10 @@ class Tokenizer:
             InvalidPrompt: The text holds lone surrogates, which no encoding can express.
         """
         try:
-            ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
+            text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise InvalidPrompt(f"the text is not valid Unicode: {one_line(error)}") from error
+        ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
         return ids
 
     def encode_parts(self, parts: Iterable[str | int]) -> list[int]:

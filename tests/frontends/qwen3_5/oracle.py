@@ -66,11 +66,11 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def random_model(shape: str, seed: int = 0) -> Any:
+def random_model(shape: str, seed: int = 0, **changes: Any) -> Any:
     """A ``Qwen3_5ForCausalLM`` whose every parameter matters: nothing is left at a neutral value."""
     from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
-    sizes = dict(SHAPES[shape])
+    sizes = {**SHAPES[shape], **changes}
     rotary = int(sizes["head_dim"] * 0.25) // 2
     config = Qwen3_5TextConfig(
         **sizes,
@@ -102,9 +102,9 @@ def random_model(shape: str, seed: int = 0) -> Any:
     return model
 
 
-def saved_model(shape: str, directory: Path, seed: int = 0) -> Any:
+def saved_model(shape: str, directory: Path, seed: int = 0, **changes: Any) -> Any:
     """The model, after saving it as transformers does."""
-    model = random_model(shape, seed)
+    model = random_model(shape, seed, **changes)
     model.save_pretrained(directory)
     return model
 

@@ -30,7 +30,7 @@ def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:
         assert torch.equal(value, right[name]), name
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.heavy)])
 def test_prompts_are_the_same_however_they_are_chunked(case: Any, threads: int) -> None:
     target, ids = case
     torch.set_num_threads(threads)
