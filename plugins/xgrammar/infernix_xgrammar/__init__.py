@@ -1,0 +1,1 @@
+"""Token masks by the xgrammar library: output languages in, legal next tokens out."""

@@ -1,0 +1,50 @@
+"""An output language as text, for people."""
+
+from __future__ import annotations
+
+from infernix_constraints.grammar import Text
+from infernix_constraints.printing import expression_text, grammar_text
+from infernix_core.interfaces import language as algebra
+from infernix_core.interfaces.constraints import OutputConstraint
+from infernix_xgrammar.language import grammar_of
+
+
+def explain(language: algebra.Language) -> str:
+    """The tree on its first line, then each constraint's grammar; a bare constraint is its grammar alone.
+
+    Raises:
+        ConstraintError: A constraint in it is not valid or not supported.
+    """
+    if isinstance(language, algebra.Content):
+        return grammar_text(grammar_of(language.constraint))
+    names: dict[OutputConstraint, str] = {}
+    for node in algebra.walk(language):
+        if isinstance(node, algebra.Content) and node.constraint not in names:
+            names[node.constraint] = f"<{node.constraint.kind} {len(names) + 1}>"
+    sections = [f"language ::= {_tree(language, names)}"]
+    for constraint, name in names.items():
+        rules = grammar_text(grammar_of(constraint)).replace("\n", "\n  ")
+        sections.append(f"{name}:\n  {rules}")
+    return "\n\n".join(sections)
+
+
+def _tree(node: algebra.Language, names: dict[OutputConstraint, str]) -> str:
+    match node:
+        case algebra.Token(id=token):
+            return f"Token({token})"
+        case algebra.TextExcept(ids=ids):
+            return f"ExcludeToken({', '.join(map(str, sorted(ids)))})"
+        case algebra.Literal(bytes=raw):
+            return expression_text(Text(raw.decode()))
+        case algebra.Content(constraint=constraint):
+            return names[constraint]
+        case algebra.Sequence(parts=parts):
+            return " ".join(_tree(part, names) for part in parts) or '""'
+        case algebra.Union(alternatives=alternatives):
+            return "(" + " | ".join(_tree(option, names) for option in alternatives) + ")"
+        case algebra.Label(name=name, part=part):
+            return f"{name}:({_tree(part, names)})"
+        case algebra.Repeat(part=part, minimum=minimum, maximum=maximum):
+            bounds = "*" if (minimum, maximum) == (0, None) else f"{{{minimum},{maximum or ''}}}"
+            return f"({_tree(part, names)}){bounds}"
+    return repr(node)

@@ -1,0 +1,76 @@
+"""The mask provider: binds to a vocabulary and compiles output languages."""
+
+from __future__ import annotations
+
+import xgrammar
+from attrs import define, field
+
+from infernix_core.errors import IntegrityError
+from infernix_core.interfaces.language import Language
+from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_xgrammar.ebnf import ebnf_text
+from infernix_xgrammar.explain import explain
+from infernix_xgrammar.flat import TokenDomain
+from infernix_xgrammar.labels import resolve_labels
+from infernix_xgrammar.language import flatten
+from infernix_xgrammar.lowered import END_BYTES
+from infernix_xgrammar.lowering import lower
+from infernix_xgrammar.matcher import XGrammarCompiledGrammar
+from infernix_xgrammar.tokens import TokenIndex
+
+#: What xgrammar may keep of rules that several grammars share.
+_SHARED_RULES_BYTES = 64 << 20
+
+
+class XGrammarMaskProvider:
+    """See :class:`infernix_core.interfaces.mask_provider.MaskProvider`."""
+
+    def bind(self, vocabulary: Vocabulary) -> XGrammarBound:
+        """Indexes a vocabulary: 0.2 s for 248 thousand tokens."""
+        return XGrammarBound(TokenIndex(vocabulary))
+
+    def explain(self, language: Language) -> str:
+        """The language's reduced form as text, for people.
+
+        Raises:
+            ConstraintError: As :meth:`XGrammarBound.compile`.
+        """
+        return explain(language)
+
+
+@define(eq=False)
+class XGrammarBound:
+    """See :class:`infernix_core.interfaces.mask_provider.BoundMaskProvider`."""
+
+    index: TokenIndex
+    _domain: TokenDomain = field(init=False)
+    _compiler: xgrammar.GrammarCompiler = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._domain = TokenDomain.of(self.index.vocabulary)
+        self._compiler = xgrammar.GrammarCompiler(
+            self.index.info,
+            max_threads=1,
+            cache_limit_bytes=_SHARED_RULES_BYTES,
+            enable_dynamic_compilation=True,
+        )
+
+    def compile(self, language: Language) -> XGrammarCompiledGrammar:
+        """Validates, converts and compiles a language.
+
+        Raises:
+            ConstraintError: A constraint in it is not valid or not supported; the location says where.
+        """
+        grammar = flatten(language, self._domain)
+        lowered = lower(grammar)
+        text, compiled, end = "", None, END_BYTES
+        if lowered is not None:
+            resolve_labels(lowered)
+            text, end = ebnf_text(lowered, self.index.never), lowered.end
+            try:
+                compiled = self._compiler.compile_grammar(text)
+            except (RuntimeError, UnicodeDecodeError) as error:
+                raise IntegrityError(f"xgrammar refused a lowered grammar: {error}") from error
+        return XGrammarCompiledGrammar(
+            compiled, self.index, end, tuple(grammar.labels), tuple(grammar.initial_labels), text
+        )
