@@ -84,7 +84,8 @@ class SamplerSpec:
         width: Most columns W of a row: drafts plus one.
         vocabulary_size: V. Logits beyond it are never candidates.
         logits_width: Columns of the logits, at least V.
-        generable: bool [V]: tokens that may be generated at all, constrained or not.
+        generable: bool [V]: tokens that may be generated at all, constrained or not. It lies on the device
+            where the sampler computes, that of the logits and the counts.
         end_ids: Tokens that end an output.
         deterministic: Rows are computed one by one, so that a row's result does not depend on the batch.
     """
@@ -108,8 +109,8 @@ class SamplingRound:
         extents: Drafts per row.
         distribution: How the drafts were drawn, or ``None``: one-hot (each draft was certain).
         masks: int32 [B, W, ceil(V / 32)], bit ``t % 32`` of word ``t // 32``; ``None`` when no row is
-            constrained. Only READY columns are read.
-        states: One :class:`MaskState` per row and column.
+            constrained. Only READY columns are read. On the host or on the device.
+        states: One :class:`MaskState` per row and valid column. Column 0 is never UNREACHABLE.
         configs: The sampling law per row.
         positions: Absolute position of the token that column 0 decides, per row.
         counts: Occurrences in the committed output, int32 [B, V]; ``None`` when no row is penalised.
@@ -163,12 +164,16 @@ class SamplerPlan(Protocol):
         draft stands while it equals the draw. Sparse q: draft accepted when u * q < p with u in (0, 1),
         else drawn from max(p - q, 0), renormalised.
 
-        A column that is reached with state DEAD_END, or whose logits leave no finite candidate, fails
-        its row alone. Draws are functions of (seed, position, purpose) only (see infernix_core.random).
+        A column that is reached with state DEAD_END (or READY without a generable token), or whose logits
+        leave no finite candidate (NaN or +inf at a legal token, or only -inf), fails its row alone. What
+        columns that are not reached hold is of no consequence. Draws are functions of (seed, position, purpose) only (see infernix_core.random).
         """
 
     def commit(self, lanes: Sequence[int], tokens: Sequence[Sequence[int]], views: StateViews) -> None:
-        """Counts committed tokens into the penalty state. Cannot fail."""
+        """Counts committed tokens into the penalty state. Cannot fail.
+
+        Lanes whose config is not penalised may be left out: nobody reads their counts.
+        """
 
     def counts(self, lanes: Sequence[int], views: StateViews) -> Tensor:
         """int32 [N, V]: occurrences in the committed outputs, for :attr:`SamplingRound.counts`."""

@@ -21,8 +21,8 @@ class DraftDistribution:
     Attributes:
         ids: int64 [B, K, C]: distinct candidate ids.
         probabilities: float32 [B, K, C]: q of each; sums to 1 over C.
-        sampled: Per row: True when its drafts were drawn from q; False when they are one-hot (a greedy
-            walk), and q is not read.
+        sampled: Per row: True when its drafts were drawn from q, so each has q > 0; False when they are
+            one-hot (a greedy walk), and q is not read. Empty: every row was sampled.
     """
 
     ids: Tensor = field(eq=False)

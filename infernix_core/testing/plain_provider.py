@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 
 from infernix_core.errors import ConstraintDeadEnd, InvalidOption
 from infernix_core.interfaces.constraints import Choice
@@ -91,6 +91,7 @@ class PlainMatcher:
 
     vocabulary: Vocabulary
     items: Items
+    masks: dict[Items, list[int]] = field(factory=dict)
     ended: bool = False
 
     @property
@@ -111,12 +112,16 @@ class PlainMatcher:
     def fill(self, row: MaskRow) -> bool:
         """See ``GrammarMatcher``."""
         self._require_open()
-        bits = [0] * len(row)
-        for token in range(self.vocabulary.size):
-            if self._after(token) is not None:
-                bits[token >> 5] |= 1 << (token & 31)
-        row[:] = [word - (1 << 32) if word >> 31 else word for word in bits]
-        return any(bits)
+        words = self.masks.get(self.items)
+        if words is None:
+            bits = [0] * len(row)
+            for token in range(self.vocabulary.size):
+                if self._after(token) is not None:
+                    bits[token >> 5] |= 1 << (token & 31)
+            words = [word - (1 << 32) if word >> 31 else word for word in bits]
+            self.masks[self.items] = words
+        row[:] = words
+        return any(words)
 
     def accept(self, token: int) -> bool:
         """See ``GrammarMatcher``."""
@@ -189,10 +194,13 @@ class PlainGrammar:
     vocabulary: Vocabulary
     language: Language
     memory_size: int = 100
+    masks: dict[Items, list[int]] = field(factory=dict, eq=False)
 
     def start(self, prefix: Sequence[bytes | int] = ()) -> PlainMatcher:
         """See ``CompiledGrammar``."""
-        matcher = PlainMatcher(self.vocabulary, closure([Item((self.language,))]))
+        matcher = PlainMatcher(
+            self.vocabulary, closure([Item((self.language,))]), self.masks
+        )
         for part in prefix:
             if not (matcher.accept(part) if isinstance(part, int) else matcher.feed(part)):
                 raise ConstraintDeadEnd(f"the prefix part {part!r} does not belong to the language")

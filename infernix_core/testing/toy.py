@@ -121,33 +121,33 @@ class ToyTarget:
             raise ValueError(f"unknown features {sorted(unknown)}")
         rows, columns = batch.ids.shape
         hidden = torch.zeros((rows, columns, 1), dtype=torch.int64)
-        digests = views.read_slot("toy.digest", batch.lanes)
+        digests = views.read_slot("toy.digest", batch.lanes).tolist()
         for row in range(rows):
             start, width, lane = batch.starts[row], batch.widths[row], batch.lanes[row]
             ids = batch.ids[row, :width]
             views.write_pages("toy.tokens", lane, start, ids)
             seen = views.read_pages("toy.tokens", lane, start + width)
-            sums = ((seen + 1) * torch.arange(1, start + width + 1)).cumsum(0)
+            sums = ((seen + 1) * torch.arange(1, start + width + 1)).cumsum(0)[start:].tolist()
             digest = digests[row]
-            for column in range(width):
-                digest = _absorb(digest, ids[column])
-                hidden[row, column, 0] = (digest + sums[start + column]) % _ROWS
+            for column, token in enumerate(ids.tolist()):
+                digest = _absorb(digest, token)
+                hidden[row, column, 0] = (digest + sums[column]) % _ROWS
             if batch.kind is StepKind.PREFILL:
                 if start % self.grid:
                     raise ValueError(f"a prefill chunk starts at {start}, off the grid")
-                views.write_slot("toy.digest", (lane,), digest[None])
+                views.write_slot("toy.digest", (lane,), torch.tensor([digest]))
         if batch.kind is StepKind.VERIFY:
             views.write_records("toy.column", batch.ids)
         return StepOutput(hidden, {name: hidden for name in features})
 
     def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
         """See ``TargetModel``."""
-        digests = views.read_slot("toy.digest", lanes)
-        records = views.read_records("toy.column", len(lanes))
+        digests = views.read_slot("toy.digest", lanes).tolist()
+        records = views.read_records("toy.column", len(lanes)).tolist()
         for row, count in enumerate(counts):
-            for column in range(count):
-                digests[row] = _absorb(digests[row], records[row, column])
-        views.write_slot("toy.digest", lanes, digests)
+            for token in records[row][:count]:
+                digests[row] = _absorb(digests[row], token)
+        views.write_slot("toy.digest", lanes, torch.tensor(digests))
 
     def embed(self, ids: Tensor) -> Tensor:
         """See ``TargetModel``."""
@@ -163,15 +163,14 @@ class ToyTarget:
 
     def logits_after(self, history: Sequence[int]) -> Tensor:
         """The logits after a prefix, float32 [logits_width], by the definition: no state involved."""
-        digest = torch.tensor(0, dtype=torch.int64)
-        total = 0
+        digest = total = 0
         for position, token in enumerate(history, start=1):
-            digest = _absorb(digest, torch.tensor(token))
+            digest = _absorb(digest, token)
             total += (token + 1) * position
-        return self.table[int((int(digest) + total) % _ROWS)]
+        return self.table[(digest + total) % _ROWS]
 
 
-def _absorb(digest: Tensor, token: Tensor) -> Tensor:
+def _absorb(digest: int, token: int) -> int:
     return (digest * _FACTOR + token + 1) % _PRIME
 
 

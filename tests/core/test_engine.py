@@ -331,7 +331,7 @@ def test_stop_strings_and_stop_ids(make_engine: Make) -> None:
     assert by_id.stop == plain.token_ids[4]
 
 
-class Gated(PlainProvider):
+class Gated:
     """Compilation waits for a gate."""
 
     def __init__(self, gate: threading.Event, entered: threading.Event) -> None:
@@ -450,7 +450,7 @@ def test_a_timeout_of_wait_leaves_the_request_running(make_engine: Make) -> None
     assert handle.wait(WAIT).finish_reason is FinishReason.LENGTH
 
 
-class Refusing(PlainProvider):
+class Refusing:
     """Matchers that refuse "g" after having allowed it."""
 
     def bind(self, vocabulary: Vocabulary) -> Any:
