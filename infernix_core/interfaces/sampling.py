@@ -166,7 +166,12 @@ class SamplerPlan(Protocol):
 
         A column that is reached with state DEAD_END (or READY without a generable token), or whose logits
         leave no finite candidate (NaN or +inf at a legal token, or only -inf), fails its row alone. What
-        columns that are not reached hold is of no consequence. Draws are functions of (seed, position, purpose) only (see infernix_core.random).
+        columns that are not reached hold is of no consequence. Draws are functions of (seed, position,
+        purpose) only (see infernix_core.random).
+
+        Raises:
+            IntegrityError: The round contradicts itself: a READY column without masks, a penalised row
+                without counts, a draft with q = 0 that was reached.
         """
 
     def commit(self, lanes: Sequence[int], tokens: Sequence[Sequence[int]], views: StateViews) -> None:

@@ -5,6 +5,7 @@ Every draw walks the candidates in ascending token id, whichever way they were f
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import torch
@@ -13,6 +14,9 @@ from torch import Tensor
 
 BLOCK = 64
 """Tokens per block of the dense form. The block sums of a row are its coarse CDF."""
+
+LOG2_E = math.log2(math.e)
+"""Passes over the vocabulary use exp2: on CPUs exp takes a slow path at -inf and at underflow."""
 
 VANISHED = 1e-6
 """Residual mass that is rounding of q (fp32, normalised to about 1e-7 per candidate) and nothing else."""

@@ -18,8 +18,8 @@ class Method(enum.Enum):
     """How the candidates of a column are found; see :mod:`infernix_sampling.selection`."""
 
     RANKED = "the best k, also greedy: k = 1"
-    NUCLEUS = "top-p over the whole vocabulary"
-    WHOLE = "the whole vocabulary, at most cut by min-p"
+    CUT = "the whole vocabulary, cut by min-p or top-p"
+    WHOLE = "the whole vocabulary"
 
 
 @frozen
@@ -47,7 +47,7 @@ class Column:
         """How its candidates are found."""
         if self.config.temperature == 0 or 0 < self.config.top_k < vocabulary_size:
             return Method.RANKED
-        return Method.NUCLEUS if self.config.top_p < 1 else Method.WHOLE
+        return Method.CUT if self.config.top_p < 1 or self.config.min_p > 0 else Method.WHOLE
 
 
 def rank_limit(config: SamplingConfig, vocabulary_size: int) -> int:

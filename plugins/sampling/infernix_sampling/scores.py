@@ -13,11 +13,14 @@ from torch import Tensor
 
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.sampling import SamplerSpec, SamplingRound
-from infernix_sampling.candidates import BLOCK, blocked
+from infernix_sampling.candidates import BLOCK, LOG2_E, blocked
 from infernix_sampling.columns import Column, runs
 
 BUFFER_BYTES = 128 * 2**20
 """Most memory of one score buffer. Wider rounds are computed in several pieces."""
+
+MINUS_INFINITY = -0x800000
+"""The bits of fp32 -inf, 0xff800000, as an int32."""
 
 
 @frozen
@@ -60,19 +63,19 @@ class Workspace:
         self.limit = 1 if spec.deterministic else min(spec.rows * spec.width, fit)
         self.scores = torch.full((self.limit, padded), -torch.inf, device=self.device)
         self.weights = torch.zeros((self.limit, padded), device=self.device)
-        self._generable = spec.generable.to(torch.bool)
-        self._barred = ~self._generable
-        self._nothing = torch.tensor(-torch.inf, device=self.device)
-        bits = numpy.zeros(words * 32, dtype=bool)
-        bits[: spec.vocabulary_size] = spec.generable.cpu().numpy()
-        packed = numpy.packbits(bits, bitorder="little").view("<i4").astype(numpy.int32)
-        self._generable_words = torch.from_numpy(packed).to(self.device)
-        # Unpacking by table: a mask byte selects eight illegal-flags at once, stored as one int64.
+        self._barred = (~spec.generable.to(torch.bool)).nonzero()[:, 0]
+        generable = numpy.zeros(padded, dtype=bool)
+        generable[: spec.vocabulary_size] = spec.generable.cpu().numpy()
+        packed = numpy.packbits(generable, bitorder="little").view("<i4").astype(numpy.int32)
+        self._generable_words = torch.from_numpy(packed[:words]).to(self.device)
+        self._words = torch.zeros((self.limit, len(packed)), dtype=torch.int32, device=self.device)
+        # Unpacking by table: a mask byte selects the eight all-ones or all-zero words of its tokens.
+        # Bitwise masking with those costs the same for every mask; a select mispredicts on ragged ones.
         table = numpy.unpackbits(
-            ~numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1, bitorder="little"
+            numpy.arange(256, dtype=numpy.uint8)[:, None], axis=1, bitorder="little"
         )
-        self._flags = torch.from_numpy(table.view(numpy.int64)[:, 0].copy()).to(self.device)
-        self._illegal = torch.zeros((self.limit, words * 4), dtype=torch.int64, device=self.device)
+        self._unpacked = torch.from_numpy(-table.astype(numpy.int32)).to(self.device)
+        self._keep = torch.zeros((self.limit, padded), dtype=torch.int32, device=self.device)
         if sys.byteorder != "little":
             raise IntegrityError("packed masks are read bytewise, in little-endian order")
 
@@ -99,7 +102,7 @@ class Workspace:
         row, first, config = run[0].row, run[0].index, run[0].config
         logits = round.logits[row, first : first + len(run), : self.vocabulary_size]
         if not config.penalised:
-            torch.where(self._generable, logits, self._nothing, out=out)
+            out.copy_(logits).index_fill_(-1, self._barred, -torch.inf)
             return
         if round.counts is None:
             raise IntegrityError(f"row {row} is penalised but the round has no counts")
@@ -115,7 +118,7 @@ class Workspace:
             offsets, tokens, extras = torch.tensor(places, device=self.device).unbind(-1)
             penalty = self._penalty(counts[tokens] + extras, run[0])
             out[offsets, tokens] = logits[offsets, tokens] - penalty
-        out.masked_fill_(self._barred, -torch.inf)
+        out.index_fill_(-1, self._barred, -torch.inf)
 
     @staticmethod
     def _penalty(counts: Tensor, column: Column) -> Tensor:
@@ -131,16 +134,21 @@ class Workspace:
             raise IntegrityError("a column is READY but the round has no masks")
         rows = torch.tensor([column.row for column in columns], device=round.masks.device)
         indices = torch.tensor([column.index for column in columns], device=round.masks.device)
-        words = round.masks[rows, indices].to(self.device) & self._generable_words
-        bytes_ = words.view(torch.uint8).flatten().int()
-        flags = self._illegal[: len(columns)]
-        torch.index_select(self._flags, 0, bytes_, out=flags.view(-1))
-        illegal = flags.view(torch.bool)[:, : self.vocabulary_size]
+        words = self._words[: len(columns)]
+        own = words[:, : len(self._generable_words)]
+        torch.bitwise_and(
+            round.masks[rows, indices].to(self.device), self._generable_words, out=own
+        )
+        keep = self._keep[: len(columns)]
+        torch.index_select(
+            self._unpacked, 0, words.view(torch.uint8).flatten().int(), out=keep.view(-1, 8)
+        )
 
         masses = self.weights[: len(columns)]
-        torch.sub(values, values.amax(-1, keepdim=True), out=masses).exp_()
+        torch.sub(values, values.amax(-1, keepdim=True), out=masses).mul_(LOG2_E).exp2_()
         whole = masses.sum(-1).double()
-        masses[:, : self.vocabulary_size].masked_fill_(illegal, 0)
+        masses.view(torch.int32).bitwise_and_(keep)
         kept_mass = masses.sum(-1).double() / whole
-        values[:, : self.vocabulary_size].masked_fill_(illegal, -torch.inf)
-        return words.any(-1), kept_mass
+        bits = values.view(torch.int32).bitwise_and_(keep)
+        bits.bitwise_or_(keep.bitwise_not_().bitwise_and_(MINUS_INFINITY))
+        return own.any(-1), kept_mass

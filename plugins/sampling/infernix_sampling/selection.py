@@ -1,7 +1,8 @@
 """Truncation: which tokens stay candidates, and with which weights.
 
 The order is top-k, temperature, min-p, top-p over the survivors. Ties go to the smaller token id
-everywhere. Nothing here waits for the device, except one check per piece of nucleus columns.
+everywhere. Nothing here waits for the device, except two checks per piece of columns that min-p or top-p
+cut out of the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import torch
 from attrs import field, frozen
 from torch import Tensor
 
-from infernix_sampling.candidates import BLOCK, Candidates, Dense, Listed, blocked, cumulate
+from infernix_sampling.candidates import BLOCK, LOG2_E, Candidates, Dense, Listed, blocked, cumulate
 from infernix_sampling.columns import Column, Method, rank_limit, safe_temperature
 from infernix_sampling.scores import Scores
 
-HEAD = 512
-"""Candidates that are ranked for top-p over the whole vocabulary before a full sort is tried."""
+HEAD = 256
+"""Candidates that are ranked for a cut of the whole vocabulary before a full sort is tried."""
 
 
 @frozen
@@ -75,8 +76,8 @@ def select(
     if method is Method.RANKED:
         return [Part(None, _ranked(scores, laws))]
     if method is Method.WHOLE:
-        return [Part(None, Dense(_surviving(scores, laws, weights)))]
-    return _nucleus(scores, laws, weights, vocabulary_size)
+        return [Part(None, Dense(_softened(scores, laws, weights)))]
+    return _cut_whole(scores, laws, weights, vocabulary_size)
 
 
 def best_tokens(values: Tensor, maxima: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -105,8 +106,8 @@ def best_tokens(values: Tensor, maxima: Tensor, count: int) -> tuple[Tensor, Ten
 def _ordered(values: Tensor, ids: Tensor) -> Tensor:
     """int64 keys that sort like (value, -id): distinct, so that no selection depends on tie order."""
     bits = (values + 0.0).view(torch.int32)  # -0.0 + 0.0 is 0.0: equal numbers get equal bits
-    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    return (ascending.long() << 32) | (0xFFFFFFFF - ids)
+    bits.bitwise_xor_((bits >> 31).bitwise_and_(0x7FFFFFFF))
+    return bits.long().bitwise_left_shift_(32).bitwise_or_(0xFFFFFFFF - ids)
 
 
 def _ranked(scores: Scores, laws: Laws) -> Listed:
@@ -138,27 +139,25 @@ def _by_id(ids: Tensor, weights: Tensor) -> Listed:
     return Listed(ids, weights.gather(1, order))
 
 
-def _surviving(scores: Scores, laws: Laws, weights: Tensor) -> Tensor:
-    """exp((z - max z) / T) of the whole vocabulary in fp32, 0 below min-p, into ``weights``."""
+def _softened(scores: Scores, laws: Laws, weights: Tensor) -> Tensor:
+    """exp((z - max z) / T) of the whole vocabulary in fp32, into ``weights``."""
     torch.sub(scores.values, scores.best[:, None], out=weights)
-    weights.div_(laws.temperature.float()).exp_()
-    if laws.floored:
-        weights.masked_fill_(weights < laws.min_p.float(), 0)
-    return weights
+    return weights.mul_((LOG2_E / laws.temperature).float()).exp2_()
 
 
-def _nucleus(scores: Scores, laws: Laws, weights: Tensor, vocabulary_size: int) -> list[Part]:
-    """Top-p without top-k: the head of the distribution mostly suffices; a flat column is sorted whole."""
+def _cut_whole(scores: Scores, laws: Laws, weights: Tensor, vocabulary_size: int) -> list[Part]:
+    """Min-p and top-p without top-k: the head mostly holds all survivors; else a column is sorted whole."""
     values, ids = best_tokens(scores.values, scores.maxima, HEAD)
     head = _weights(values, laws)
     mass = head.sum(-1, keepdim=True)
-    if ids.shape[-1] >= vocabulary_size:
+    complete = (head[:, -1:] == 0) | ~scores.best.isfinite()[:, None]
+    if ids.shape[-1] >= vocabulary_size or bool(complete.all()):
         return [Part(None, _by_id(ids, _cut(head, laws.top_p, mass)))]
-    dense = _surviving(scores, laws, weights)
-    total = blocked(dense).sum(-1).double().sum(-1, keepdim=True)
-    complete = head[:, -1:] == 0
-    total = torch.where(complete, mass, total)
-    covered = (complete | (mass >= laws.top_p * total) | ~scores.best.isfinite()[:, None])[:, 0]
+    dense = _softened(scores, laws, weights)
+    if laws.floored:
+        dense.mul_(dense >= laws.min_p.float())
+    total = torch.where(complete, mass, blocked(dense).sum(-1).double().sum(-1, keepdim=True))
+    covered = (complete | ((mass >= laws.top_p * total) & (laws.top_p < 1)))[:, 0]
     listed = _by_id(ids, _cut(head, laws.top_p, total))
     flat = (~covered).nonzero()[:, 0]
     if not len(flat):

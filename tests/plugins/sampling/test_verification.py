@@ -214,8 +214,8 @@ def test_one_hot_drafts_change_no_token(box, options, masked):
             box,
             chain,
             lambda seed: box.config(seed=seed, **options),
-            range(24),
-            11,
+            range(12),
+            10,
             drafts,
             deterministic=True,
         )
