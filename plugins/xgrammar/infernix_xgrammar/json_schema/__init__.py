@@ -1,5 +1,5 @@
 """Lowering of reduced JSON Schemas to grammars."""
 
-from .lowering import lower_schema
+from infernix_xgrammar.json_schema.lowering import lower_schema
 
 __all__ = ["lower_schema"]

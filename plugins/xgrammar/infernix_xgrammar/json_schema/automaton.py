@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from attrs import frozen
-
 from infernix_constraints.grammar import (
-    Alternatives,
     CharacterClass,
     Expression,
     Reference,
-    Sequence,
     Text,
 )
+
+from infernix_xgrammar.json_schema.expressions import concat, either
 
 
 @frozen
@@ -121,9 +120,9 @@ def rules(automaton: Automaton, name: str) -> dict[str, Expression]:
         for target, ranges in by_target.items():
             label: Expression = CharacterClass.of(ranges)
             if automaton.edges[target]:
-                label = Sequence((label, Reference(names[target])))
+                label = concat(label, Reference(names[target]))
             options.append(label)
         if automaton.accepting[state]:
             options.append(Text(""))
-        result[names[state]] = options[0] if len(options) == 1 else Alternatives(tuple(options))
+        result[names[state]] = options[0] if len(options) == 1 else either(options)
     return result

@@ -10,15 +10,12 @@ from collections.abc import Callable
 from typing import Final
 
 from attrs import define, field
-
 from infernix_constraints.grammar import (
-    Alternatives,
     CharacterClass,
     Expression,
     Grammar,
     Reference,
     Repetition,
-    Sequence,
     Text,
 )
 from infernix_constraints.json_schema import (
@@ -40,9 +37,10 @@ from infernix_constraints.json_schema import (
     scalar_text,
 )
 
-from .automaton import Automaton, rules
-from .numbers import integer_automaton, number_automaton
-from .strings import counted_string, other_name
+from infernix_xgrammar.json_schema.automaton import Automaton, rules
+from infernix_xgrammar.json_schema.expressions import concat, either
+from infernix_xgrammar.json_schema.numbers import integer_automaton, number_automaton
+from infernix_xgrammar.json_schema.strings import counted_string, other_name
 
 #: Blanks that may stand in one place.
 MAX_BLANKS: Final = 32
@@ -73,14 +71,14 @@ class _Lowering:
 
     def run(self) -> None:
         """Writes all rules."""
-        self.rules["root"] = Sequence((_WS, self.value(self.schema.root), _WS))
+        self.rules["root"] = concat(_WS, self.value(self.schema.root), _WS)
         self.rules["ws"] = Repetition(_BLANK, 0, MAX_BLANKS)
         while self.pending:
             node = self.pending.pop()
             options: list[Expression] = []
             for shape in self.schema.nodes[node]:
                 options += self.shape(shape)
-            self.rules[f"value_{node}"] = _any(options)
+            self.rules[f"value_{node}"] = either(options)
 
     def define(self, name: str, body: Callable[[], Expression]) -> Reference:
         """Defines a shared rule unless it is known."""
@@ -115,7 +113,7 @@ class _Lowering:
             case NumberShape():
                 name = "number"
                 if shape.range is not None:
-                    name = self.ranges.setdefault(shape.range, f"number_{len(self.ranges)}")
+                    name = self.ranges.setdefault(shape.range, f"range_{len(self.ranges)}")
                 return [self.automaton(name, number_automaton(shape.range))]
             case StringShape():
                 return [counted_string(self.define, shape.minimum, shape.maximum)]
@@ -134,7 +132,7 @@ class _Lowering:
 
     def spaced(self, node: int) -> Reference:
         """A value after blanks."""
-        return self.define(f"spaced_{node}", lambda: Sequence((_WS, self.value(node))))
+        return self.define(f"spaced_{node}", lambda: concat(_WS, self.value(node)))
 
     def array(self, shape: ArrayShape) -> Expression:
         """An array. What follows an item is a rule per number of items, as long as that matters."""
@@ -151,11 +149,11 @@ class _Lowering:
                 node = shape.prefix[place] if place < len(shape.prefix) else shape.items
                 assert node is not None
                 after = Reference(f"{label}_after_{min(place + 1, last)}")
-                options.append(Sequence((*start, Text(separator), self.spaced(node), after)))
+                options.append(concat(*start, Text(separator), self.spaced(node), after))
             if place >= shape.minimum:
                 opened = Text(separator) if separator == "[" else Text("")
-                options.append(Sequence((opened, _WS, Text("]"))))
-            return _any(options)
+                options.append(concat(opened, _WS, Text("]")))
+            return either(options)
 
         if shape.maximum != 0:
             for place in range(1, last + 1):
@@ -182,14 +180,14 @@ class _Lowering:
         other: list[Expression] = []
         if shape.additional is not None:
             name = other_name(self.define, shape.reserved, f"{label}_name")
-            other = [Sequence((name, *value(shape.additional, end)))]
+            other = [concat(name, *value(shape.additional, end))]
 
         def names(place: int) -> list[Expression]:
             """The names that may come next when the members before ``place`` are done with."""
             stop = min(barrier[place] + 1, end)
             split = min(stop, place + MEMBERS_PER_RULE)
             options: list[Expression] = [
-                Sequence((Text(quote(member.name)[1:]), Reference(f"{label}_member_{index}")))
+                concat(Text(quote(member.name)[1:]), Reference(f"{label}_member_{index}"))
                 for index, member in enumerate(members[place:split], place)
             ]
             if split < stop:
@@ -202,14 +200,14 @@ class _Lowering:
             following = names(place)
             if following:
                 rule = f"{label}_names_{place}"
-                self.rules[rule] = _any(following)
-                options.append(Sequence((*start, _WS, Text('"'), Reference(rule))))
+                self.rules[rule] = either(following)
+                options.append(concat(*start, _WS, Text('"'), Reference(rule)))
             if barrier[place] == end:
-                options.append(Sequence((opened, _WS, Text("}"))))
-            return _any(options)
+                options.append(concat(opened, _WS, Text("}")))
+            return either(options)
 
         for place, member in enumerate(members):
-            self.rules[f"{label}_member_{place}"] = Sequence(value(member.node, place + 1))
+            self.rules[f"{label}_member_{place}"] = concat(*value(member.node, place + 1))
         for place in range(1 if members else 0, end + 1):
             if place or other:
                 self.rules[f"{label}_after_{place}"] = then((_WS, Text(",")), Text(""), place)
@@ -219,12 +217,10 @@ class _Lowering:
 def literal(value: Value) -> Expression:
     """One value; blanks may stand between the tokens of arrays and objects."""
     tokens = _tokens(value)
-    if len(tokens) == 1:
-        return Text(tokens[0])
     parts: list[Expression] = [Text(tokens[0])]
     for token in tokens[1:]:
         parts += (_WS, Text(token))
-    return Sequence(tuple(parts))
+    return concat(*parts)
 
 
 def _tokens(value: Value) -> list[str]:
@@ -252,7 +248,3 @@ def _tokens(value: Value) -> list[str]:
         else:
             tokens.append(scalar_text(item))
     return tokens
-
-
-def _any(options: list[Expression]) -> Expression:
-    return options[0] if len(options) == 1 else Alternatives(tuple(options))

@@ -13,10 +13,9 @@ from functools import lru_cache
 from typing import Final
 
 from attrs import frozen
-
 from infernix_constraints.json_schema import IntegerShape, NumberRange
 
-from .automaton import Automaton, explore
+from infernix_xgrammar.json_schema.automaton import Automaton, explore
 
 DIGITS: Final = "0123456789"
 
@@ -64,9 +63,7 @@ class _Natural:
         return cls(tuple(left))
 
     def after(self, digit: int) -> _Natural | None:
-        left = [
-            _after(interval, digit, 10**rest) for rest, interval in enumerate(self.left[1:])
-        ]
+        left = [_after(interval, digit, 10**rest) for rest, interval in enumerate(self.left[1:])]
         while left and left[-1] is None:
             left.pop()
         return _Natural(tuple(left)) if left else None
@@ -192,11 +189,15 @@ class _Scientific:
     def after(self, character: str) -> _Scientific | None:
         if self.exponent is not None:
             exponent = self.exponent.after(character) if character not in ".eE" else None
-            return None if exponent is None else _Scientific(self.low, self.high, "", True, exponent)
+            return (
+                None if exponent is None else _Scientific(self.low, self.high, "", True, exponent)
+            )
         if character == ".":
             return None if self.point or len(self.read) != 1 else self._with(self.read, True)
         if character in "eE":
-            interval = self._exponents() if self.read and (len(self.read) > 1) == self.point else None
+            interval = (
+                self._exponents() if self.read and (len(self.read) > 1) == self.point else None
+            )
             if interval is None:
                 return None
             return _Scientific(Decimal(0), Decimal(0), "", True, _Exponent("", *interval, None))

@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from infernix_constraints.grammar import (
-    Alternatives,
     CharacterClass,
     Expression,
     Reference,
-    Sequence,
     Text,
 )
 from infernix_constraints.json_schema import escape
+
+from infernix_xgrammar.json_schema.expressions import concat, either
 
 #: Characters that are written as they are.
 RAW: Final = CharacterClass.of([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)], negated=True)
@@ -36,25 +36,23 @@ def _escapes(spellings: Iterable[str], rest: Expression) -> list[Expression]:
     by_stem: dict[str, list[tuple[int, int]]] = {}
     for spelling in spellings:
         by_stem.setdefault(spelling[:-1], []).append((ord(spelling[-1]), ord(spelling[-1])))
-    return [
-        Sequence((Text(stem), CharacterClass.of(lasts), rest)) for stem, lasts in by_stem.items()
-    ]
+    return [concat(Text(stem), CharacterClass.of(lasts), rest) for stem, lasts in by_stem.items()]
 
 
 def _unit_then(rest: Expression) -> list[Expression]:
     """One character and what follows it."""
-    return [Sequence((RAW, rest)), *_escapes(ESCAPES, rest)]
+    return [concat(RAW, rest), *_escapes(ESCAPES, rest)]
 
 
 def any_string(define: Define) -> Reference:
     """A string of any length."""
-    return define("string", lambda: Sequence((_QUOTE, _tail(define))))
+    return define("string", lambda: concat(_QUOTE, _tail(define)))
 
 
 def _tail(define: Define) -> Reference:
     """The rest of a string of any length, with its closing quote."""
     name = "string_rest"
-    return define(name, lambda: Alternatives((_QUOTE, *_unit_then(Reference(name)))))
+    return define(name, lambda: either((_QUOTE, *_unit_then(Reference(name)))))
 
 
 def counted_string(define: Define, minimum: int, maximum: int | None) -> Reference:
@@ -65,44 +63,27 @@ def counted_string(define: Define, minimum: int, maximum: int | None) -> Referen
     """
     if minimum == 0 and maximum is None:
         return any_string(define)
-    bounds = f"{minimum}_{'any' if maximum is None else maximum}"
-    return define(
-        f"string_{bounds}", lambda: Sequence((_QUOTE, _counted(define, minimum, maximum)))
-    )
+    # The last state first, so that no state is defined before the one it refers to.
+    for used in reversed(range(max(minimum, maximum or 0) + 1)):
+        _counted(define, max(minimum - used, 0), None if maximum is None else maximum - used)
+    opened = concat(_QUOTE, _counted(define, minimum, maximum))
+    return define(f"string_{_count_name(minimum, maximum)}", lambda: opened)
+
+
+def _count_name(minimum: int, maximum: int | None) -> str:
+    return f"{minimum}_{'more' if maximum is None else maximum}"
 
 
 def _counted(define: Define, minimum: int, maximum: int | None) -> Reference:
-    first: Reference | None = None
-    while True:
-        if minimum == 0 and maximum is None:
-            rest = _tail(define)
-            return first or rest
-        name = f"string_rest_{minimum}_{'any' if maximum is None else maximum}"
-        after = max(minimum - 1, 0), None if maximum is None else maximum - 1
-        more = maximum is None or maximum > 0
-        known = True
-
-        def body(
-            minimum: int = minimum, more: bool = more, after: tuple[int, int | None] = after
-        ) -> Expression:
-            nonlocal known
-            known = False
-            options: list[Expression] = [] if minimum else [_QUOTE]
-            if more:
-                options += _unit_then(Reference(_counted_name(*after)))
-            return Alternatives(tuple(options))
-
-        reference = define(name, body)
-        first = first or reference
-        if known or not more:
-            return first
-        minimum, maximum = after
-
-
-def _counted_name(minimum: int, maximum: int | None) -> str:
+    """The rest of a string in which so many more characters must and may follow."""
     if minimum == 0 and maximum is None:
-        return "string_rest"
-    return f"string_rest_{minimum}_{'any' if maximum is None else maximum}"
+        return _tail(define)
+    options: list[Expression] = [] if minimum else [_QUOTE]
+    if maximum != 0:
+        after = max(minimum - 1, 0), None if maximum is None else maximum - 1
+        rest = "string_rest" if after == (0, None) else f"string_rest_{_count_name(*after)}"
+        options += _unit_then(Reference(rest))
+    return define(f"string_rest_{_count_name(minimum, maximum)}", lambda: either(options))
 
 
 def other_name(define: Define, excluded: frozenset[str], label: str) -> Reference:
@@ -121,26 +102,18 @@ def other_name(define: Define, excluded: frozenset[str], label: str) -> Referenc
         if prefix:
             children[prefix[:-1]].append(prefix[-1])
     rest = _tail(define)
-    names = {prefix: f"{label}_{place}" for place, prefix in enumerate(sorted(prefixes))}
+    names = {prefix: Reference(f"{label}_{at}") for at, prefix in enumerate(sorted(prefixes))}
     for prefix, units in children.items():
-        define(
-            names[prefix],
-            lambda prefix=prefix, units=units: Alternatives(
-                (
-                    *(() if prefix in finished else (_QUOTE,)),
-                    *_leaving(units, rest),
-                    *(
-                        Sequence((Text(unit), Reference(names[(*prefix, unit)])))
-                        for unit in units
-                    ),
-                )
-            ),
-        )
-    return Reference(names[()])
+        options: list[Expression] = [] if prefix in finished else [_QUOTE]
+        options += _leaving(units, rest)
+        options += [concat(Text(unit), names[(*prefix, unit)]) for unit in units]
+        body = either(options)
+        define(names[prefix].name, lambda body=body: body)  # type: ignore[misc]
+    return names[()]
 
 
 def _leaving(units: list[str], rest: Reference) -> list[Expression]:
     """Alternatives for every character but the given ones."""
     kept = [(ord(unit), ord(unit)) for unit in units if len(unit) == 1]
     raw = CharacterClass.of([*kept, (0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)], negated=True)
-    return [Sequence((raw, rest)), *_escapes([each for each in ESCAPES if each not in units], rest)]
+    return [concat(raw, rest), *_escapes([each for each in ESCAPES if each not in units], rest)]

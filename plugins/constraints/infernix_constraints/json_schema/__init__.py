@@ -1,0 +1,47 @@
+"""JSON Schema, read, checked and reduced to a graph that a grammar can be lowered from."""
+
+from infernix_constraints.json_schema.graph import (
+    ArrayShape,
+    BooleanShape,
+    FiniteShape,
+    IntegerShape,
+    Member,
+    NullShape,
+    NumberRange,
+    NumberShape,
+    ObjectShape,
+    ReducedSchema,
+    Shape,
+    StringShape,
+)
+from infernix_constraints.json_schema.reduction import reduce_schema
+from infernix_constraints.json_schema.values import (
+    ArrayValue,
+    ObjectValue,
+    Value,
+    escape,
+    quote,
+    scalar_text,
+)
+
+__all__ = [
+    "ArrayShape",
+    "ArrayValue",
+    "BooleanShape",
+    "FiniteShape",
+    "IntegerShape",
+    "Member",
+    "NullShape",
+    "NumberRange",
+    "NumberShape",
+    "ObjectShape",
+    "ObjectValue",
+    "ReducedSchema",
+    "Shape",
+    "StringShape",
+    "Value",
+    "escape",
+    "quote",
+    "reduce_schema",
+    "scalar_text",
+]

@@ -1,0 +1,154 @@
+"""Ranges of numbers, and which number texts may be published for them.
+
+A text must satisfy its bounds twice: as the decimal that it spells and as the binary64 that JSON software
+reads. Both conditions fold into one pair of inclusive decimal limits, because rounding is monotonic.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+from attrs import frozen
+
+from infernix_constraints.json_schema.graph import IntegerShape, NumberRange
+from infernix_constraints.json_schema.values import INT64
+from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
+
+#: Significant digits of a number text that is no plain integer.
+MAX_DIGITS = 17
+
+_ROUND_UP = Context(prec=MAX_DIGITS, rounding=ROUND_CEILING, Emin=-9999, Emax=9999)
+
+
+@frozen
+class Bound:
+    """One limit of a range, exact as it is written, and the keyword that sets it."""
+
+    value: int | Decimal
+    exclusive: bool
+    location: Location
+
+
+def lowest(bounds: Iterable[Bound]) -> Bound | None:
+    """The tightest of several upper bounds."""
+    return min(bounds, key=lambda bound: (bound.value, not bound.exclusive), default=None)
+
+
+def highest(bounds: Iterable[Bound]) -> Bound | None:
+    """The tightest of several lower bounds."""
+    return max(bounds, key=lambda bound: (bound.value, bound.exclusive), default=None)
+
+
+def admits(lower: Iterable[Bound], upper: Iterable[Bound], value: int | Decimal) -> bool:
+    """Whether a number lies in a range."""
+    return all(
+        value > bound.value or (value == bound.value and not bound.exclusive) for bound in lower
+    ) and all(
+        value < bound.value or (value == bound.value and not bound.exclusive) for bound in upper
+    )
+
+
+def integer_shape(lower: Bound | None, upper: Bound | None) -> IntegerShape:
+    """The 64-bit integers of a range.
+
+    Raises:
+        UnsatisfiableSchema: The range holds no integer.
+        UnsupportedSchema: It holds integers, but none of 64 bits.
+    """
+    least = _first_integer(lower)
+    greatest = INT64[1] if upper is None else -_first_integer(_mirrored(upper))
+    if lower is not None and upper is not None and least > greatest:
+        raise UnsatisfiableSchema("the range holds no integer", location=upper.location)
+    if least > INT64[1] or greatest < INT64[0]:
+        outside = lower if least > INT64[1] else upper
+        assert outside is not None
+        raise UnsupportedSchema(
+            "the range holds no signed 64-bit integer", location=outside.location
+        )
+    return IntegerShape(max(least, INT64[0]), min(greatest, INT64[1]))
+
+
+def number_range(lower: Bound | None, upper: Bound | None) -> NumberRange | None:
+    """The number texts of a range; None when nothing bounds it.
+
+    Raises:
+        UnsatisfiableSchema: The range is empty.
+        UnsupportedSchema: It holds numbers, but none that can be written.
+    """
+    if lower is None and upper is None:
+        return None
+    if lower is not None and upper is not None:
+        crossed = lower.value > upper.value
+        if crossed or (lower.value == upper.value and (lower.exclusive or upper.exclusive)):
+            raise UnsatisfiableSchema("the range holds no number", location=upper.location)
+    low, low_open = _threshold(lower)
+    high, high_open = _threshold(_mirrored(upper))
+    high = -high
+    least, greatest = _next_text(low, low_open), -_next_text(-high, high_open)
+    first = max(math.floor(low) + 1 if low_open else math.ceil(low), INT64[0])
+    last = min(math.ceil(high) - 1 if high_open else math.floor(high), INT64[1])
+    integers = IntegerShape(first, last) if first <= last else None
+    written = least <= greatest
+    if not written and integers is None:
+        bound = upper if upper is not None else lower
+        assert bound is not None
+        raise UnsupportedSchema(
+            f"no number of at most {MAX_DIGITS} digits lies in the range", location=bound.location
+        )
+    return NumberRange(least if written else None, greatest if written else None, integers)
+
+
+def _mirrored(bound: Bound | None) -> Bound | None:
+    """The bound on the other side of zero, so that every computation is one on lower bounds."""
+    if bound is None:
+        return None
+    # Unary minus would round to the context's precision and lose the sign of zero.
+    value = bound.value.copy_negate() if isinstance(bound.value, Decimal) else -bound.value
+    return Bound(value, bound.exclusive, bound.location)
+
+
+def _first_integer(bound: Bound | None) -> int:
+    if bound is None:
+        return INT64[0]
+    value = Fraction(bound.value)
+    return math.floor(value) + 1 if bound.exclusive else math.ceil(value)
+
+
+def _threshold(bound: Bound | None) -> tuple[Fraction, bool]:
+    """Where the texts begin that satisfy a lower bound both ways, and whether it is itself outside."""
+    if bound is None:
+        middle, tie_falls = _middle_below(-sys.float_info.max)
+        return middle, tie_falls
+    exact = Fraction(bound.value)
+    # JSON software reads a bound as the text is written: integers exactly, all else as binary64.
+    read = exact if isinstance(bound.value, int) else Fraction(float(bound.value))
+    least = float(read)
+    if Fraction(least) < read or (bound.exclusive and Fraction(least) == read):
+        least = math.nextafter(least, math.inf)
+    if math.isinf(least):
+        return Fraction(10) ** 400, True
+    middle, tie_falls = _middle_below(least)
+    if middle > exact:
+        return middle, tie_falls
+    return exact, bound.exclusive or (middle == exact and tie_falls)
+
+
+def _middle_below(number: float) -> tuple[Fraction, bool]:
+    """Where the texts begin that are read as ``number`` or more, and whether a tie is read as less."""
+    below = math.nextafter(number, -math.inf)
+    if math.isinf(below):  # the step that would follow, were there an exponent for it
+        return Fraction(number) - Fraction(2) ** 970, True
+    middle = (Fraction(number) + Fraction(below)) / 2
+    return middle, float(middle) != number
+
+
+def _next_text(threshold: Fraction, outside: bool) -> Decimal:
+    """The least number of at most 17 significant digits from a threshold on."""
+    up = _ROUND_UP.divide(Decimal(threshold.numerator), Decimal(threshold.denominator))
+    if outside and Fraction(up) == threshold:
+        up = up.next_plus(_ROUND_UP)
+    return up
