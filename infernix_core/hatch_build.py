@@ -26,6 +26,7 @@ class FoldMetadata(MetadataHookInterface):
     """Adds the members' entry points and dependencies to the root's metadata."""
 
     def update(self, metadata: dict[str, Any]) -> None:
+        """Called by hatchling with the ``[project]`` table to complete."""
         dependencies = list(self.config["dependencies"])
         points: dict[str, str] = {}
         for _, project in members(self.root):
@@ -41,6 +42,7 @@ class IncludeMembers(BuildHookInterface):  # type: ignore[type-arg]
     """Puts the members' packages into a plain wheel of a checkout; an editable one finds them by path."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Called by hatchling before it builds a wheel of kind ``version``."""
         if version != "standard":
             return
         for folder, _ in members(self.root):

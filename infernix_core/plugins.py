@@ -112,7 +112,8 @@ class PluginRegistry:
                     f"{', '.join(sorted(found)) or 'none'}"
                 )
         for name, (point, distributions, version) in sorted(found.items()):
-            status, provides = "blocked", ()
+            status = "blocked"
+            provides: tuple[str, ...] = ()
             if name not in blocked and (allowed is None or name in allowed):
                 try:
                     provides = registry.register(point.load(), name)
@@ -144,7 +145,8 @@ class PluginRegistry:
                 implementation = next(
                     impl for impl in caller.get_hookimpls() if impl.plugin_name == name
                 )
-                for descriptor in implementation.function():
+                yielded_here: Any = implementation.function()
+                for descriptor in yielded_here:
                     if not isinstance(descriptor, kind):
                         raise PluginError(
                             f"hook {caller.name} of plugin {name!r} yields a "
@@ -220,7 +222,8 @@ def _names(value: str | None) -> frozenset[str] | None:
 
 def _merge(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, str, str]]:
     """One entry per name. The same value from two distributions counts once (an editable root folds its
-    members' entry points into its own); different values are an error."""
+    members' entry points into its own); different values are an error.
+    """
     grouped: dict[str, list[EntryPoint]] = {}
     for point in points:
         grouped.setdefault(point.name, []).append(point)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from attrs import define, field, frozen
 
@@ -13,6 +13,14 @@ from infernix_core.errors import ErrorReport, InfernixError
 from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_core.interfaces.frontend import Channel
 from infernix_core.interfaces.sampling import SamplingOptions
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+def _ids(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
 
 
 @frozen
@@ -35,10 +43,10 @@ class RequestOptions:
     """
 
     constraint: OutputConstraint | None = None
-    sampling: SamplingOptions = SamplingOptions()
+    sampling: SamplingOptions = field(factory=SamplingOptions)
     max_tokens: int | None = None
-    stop: tuple[str, ...] = field(default=(), converter=tuple)
-    stop_token_ids: tuple[int, ...] = field(default=(), converter=tuple)
+    stop: tuple[str, ...] = field(default=(), converter=_texts)
+    stop_token_ids: tuple[int, ...] = field(default=(), converter=_ids)
     raw_output: bool = False
     pending_timeout: float | None = None
     draft_limit: int | None = None

@@ -79,7 +79,7 @@ class Request:
     history: list[int] = field(init=False)
     prefilled: int = 0
     hidden: Tensor | None = None
-    statistics: RowStatistics = RowStatistics()
+    statistics: RowStatistics = field(factory=RowStatistics)
     queued: float = 0.0
     admitted: float | None = None
     first_token: float | None = None
@@ -98,7 +98,8 @@ class Request:
     ) -> tuple[MaskState, ...]:
         """Masks of this request's row; the first position's may have been made at preparation."""
         matcher, work = self.session.matcher, self.work
-        assert matcher is not None and work is not None
+        assert matcher is not None
+        assert work is not None
         started = time.thread_time()
         initial = self.session.initial_mask
         if initial is not None and not drafts and not self.session.tokens:

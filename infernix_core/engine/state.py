@@ -25,7 +25,7 @@ class LaneState:
         width: Columns of the widest verify.
     """
 
-    specs: tuple[StateSpec, ...] = field(converter=tuple)
+    specs: tuple[StateSpec, ...]
     lanes: int
     capacity: int
     width: int

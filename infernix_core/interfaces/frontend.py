@@ -104,7 +104,8 @@ class OutputDecoder(Protocol):
 
     def step(self, state: Any, token: int) -> tuple[Any, tuple[Segment, ...]]:
         """The state after one token, and the text that is now certain. A character split over tokens is
-        held back until it is whole."""
+        held back until it is whole.
+        """
 
     def finish(self, state: Any) -> tuple[Segment, ...]:
         """What is still held back when the output ends here; a cut character becomes U+FFFD."""

@@ -20,15 +20,19 @@ class Language:
     __slots__ = ()
 
 
+def _nodes(nodes: Iterable[Language]) -> tuple[Language, ...]:
+    return tuple(nodes)
+
+
+def _ids(ids: Iterable[int]) -> frozenset[int]:
+    return frozenset(ids)
+
+
 @frozen
 class Token(Language):
     """Exactly one token, matched by its id. It is of class TEXT or FRAMING."""
 
     id: int
-
-
-def _ids(ids: Iterable[int]) -> frozenset[int]:
-    return frozenset(ids)
 
 
 @frozen
@@ -56,14 +60,14 @@ class Content(Language):
 class Sequence(Language):
     """One part after the other. A token may span several parts at byte level."""
 
-    parts: tuple[Language, ...] = field(converter=tuple)
+    parts: tuple[Language, ...] = field(converter=_nodes)
 
 
 @frozen
 class Union(Language):
     """Any one of the alternatives."""
 
-    alternatives: tuple[Language, ...] = field(converter=tuple)
+    alternatives: tuple[Language, ...] = field(converter=_nodes)
 
 
 @frozen

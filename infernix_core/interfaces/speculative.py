@@ -91,6 +91,7 @@ class BoundBackend(Protocol):
         Args:
             counts: Executed columns per row that become history (0: the row takes no part).
             features: [B, W, width]; only the first ``counts[n]`` columns of row n may ever be used.
+            views: The program's state.
         """
 
     def commit(self) -> None:

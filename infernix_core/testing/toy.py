@@ -138,7 +138,7 @@ class ToyTarget:
                 views.write_slot("toy.digest", (lane,), torch.tensor([digest]))
         if batch.kind is StepKind.VERIFY:
             views.write_records("toy.column", batch.ids)
-        return StepOutput(hidden, {name: hidden for name in features})
+        return StepOutput(hidden, dict.fromkeys(features, hidden))
 
     def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
         """See ``TargetModel``."""
@@ -186,7 +186,7 @@ class _Text:
 
 @frozen
 class ToyDecoder:
-    """Decodes the toy's tokens: reasoning up to ``</think>`` and "\\n\\n", then content."""
+    """Decodes the toy's tokens: reasoning up to ``</think>`` and two line feeds, then content."""
 
     vocabulary: Vocabulary
     reasoning: bool
@@ -247,7 +247,7 @@ class ToyModel:
 
     target: ToyTarget
     context_length: int = 4096
-    defaults: SamplingOptions = SamplingOptions()
+    defaults: SamplingOptions = field(factory=SamplingOptions)
     name: str = "toy"
 
     @classmethod

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
 from infernix_core.engine.request import GenerationResult, RequestOptions

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.request import (
     FinishReason,
@@ -33,7 +34,6 @@ from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_core.testing.drafters import ScriptedBackend
 from infernix_core.testing.plain_provider import PlainMatcher, PlainProvider
 from infernix_core.testing.toy import ToyModel, ToyTarget
-
 from tests.core.conftest import WAIT, answer, ask, chat
 
 Make = Callable[..., Engine]
@@ -90,7 +90,7 @@ def test_padding_and_forbidden_tokens_are_never_chosen(make_engine: Make) -> Non
     """The toy's padding columns have the largest logits of all, and its FORBIDDEN token a large one."""
     model = ToyModel.make()
     forbidden = model.vocabulary.ids(TokenClass.FORBIDDEN)
-    model = ToyModel.make(bias={token: 50.0 for token in forbidden})
+    model = ToyModel.make(bias=dict.fromkeys(forbidden, 50.0))
     engine = make_engine(model)
     for seed in range(10):
         for options in ({}, {"greedy": True}, {"top_k": 3}, {"top_p": 0.5}):
@@ -309,7 +309,7 @@ def test_prompt_and_output_share_the_context(make_engine: Make) -> None:
         engine.prepare(PromptInput(text="x" * 16))
     vocabulary = engine.model.vocabulary
     engine = make_engine(
-        ToyModel.make(bias={end: -99.0 for end in vocabulary.end_ids}), max_context=16
+        ToyModel.make(bias=dict.fromkeys(vocabulary.end_ids, -99.0)), max_context=16
     )
     result = answer(engine, "x" * 10, max_tokens=100)
     assert (len(result.token_ids), result.finish_reason) == (6, FinishReason.LENGTH)
@@ -386,7 +386,7 @@ class Slow(ToyTarget):
 
 def slow_model() -> ToyModel:
     vocabulary = ToyModel.make().vocabulary
-    return ToyModel(Slow(vocabulary, bias={end: -99.0 for end in vocabulary.end_ids}))
+    return ToyModel(Slow(vocabulary, bias=dict.fromkeys(vocabulary.end_ids, -99.0)))
 
 
 def test_cancelling_keeps_what_was_published(make_engine: Make) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 from attrs import define, field
+
 from infernix_core.engine.grammar_cache import GrammarCache
 from infernix_core.errors import InvalidGrammar
 from infernix_core.interfaces.constraints import Choice, Grammar, JsonSchema, Regex

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from infernix_core.engine.masks import fill_columns, is_legal
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.constraints import Choice

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 
 import pytest
+
 from infernix_core.descriptors import (
     BundledCheckpoint,
     CliCommand,
@@ -97,7 +98,7 @@ def test_allow_and_block_lists(module: str) -> None:
 
 def test_a_plugin_that_does_not_load_says_how_to_leave_it_out(module: str) -> None:
     points = [point("broken", "no_such_module_anywhere", "stranger"), point("mine", module)]
-    with pytest.raises(PluginError, match="'broken' of stranger.*INFERNIX_BLOCK_PLUGINS=broken"):
+    with pytest.raises(PluginError, match=r"'broken' of stranger.*INFERNIX_BLOCK_PLUGINS=broken"):
         PluginRegistry.discover(points=points, environment={})
     registry = PluginRegistry.discover(points=points, environment={}, strict=False)
     statuses = {record.name: record.status for record in registry.records}

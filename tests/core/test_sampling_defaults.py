@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from infernix_core.engine.sampling_defaults import resolve_sampling
 from infernix_core.errors import InvalidOption
 from infernix_core.interfaces.sampling import SamplingConfig, SamplingOptions

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from attrs import define, field
+
 from infernix_core.engine.request import FinishReason
 from infernix_core.engine.session import OutputSession
 from infernix_core.engine.stop_strings import StopStrings

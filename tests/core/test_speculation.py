@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.request import FinishReason
 from infernix_core.errors import ConstraintDeadEnd
@@ -23,7 +24,6 @@ from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_core.random import Purpose, uniform
 from infernix_core.testing.drafters import SampledBackend, ScriptedBackend
 from infernix_core.testing.toy import ToyModel, ToyTarget
-
 from tests.core.conftest import WAIT, answer, ask, chat
 
 Make = Callable[..., Engine]

@@ -6,6 +6,7 @@ import itertools
 import random
 
 import pytest
+
 from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.errors import InvalidOption
 

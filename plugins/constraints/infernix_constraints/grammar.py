@@ -21,6 +21,14 @@ class Expression:
     __slots__ = ()
 
 
+def _expressions(values: Iterable[Expression]) -> tuple[Expression, ...]:
+    return tuple(values)
+
+
+def _ids(values: Iterable[int]) -> frozenset[int]:
+    return frozenset(values)
+
+
 @frozen
 class Text(Expression):
     """These characters, all Unicode scalar values. The empty text matches the empty string."""
@@ -78,14 +86,14 @@ class Reference(Expression):
 class Sequence(Expression):
     """One part after the other; no parts match the empty string."""
 
-    parts: tuple[Expression, ...] = field(converter=tuple)
+    parts: tuple[Expression, ...] = field(converter=_expressions)
 
 
 @frozen
 class Alternatives(Expression):
     """Any one of the options; no options match nothing at all."""
 
-    options: tuple[Expression, ...] = field(converter=tuple)
+    options: tuple[Expression, ...] = field(converter=_expressions)
 
 
 @frozen
@@ -105,7 +113,7 @@ class TokenIn(Expression):
         location: Where the source names them; a provider that knows the vocabulary checks their class.
     """
 
-    ids: frozenset[int] = field(converter=frozenset)
+    ids: frozenset[int] = field(converter=_ids)
     location: Location | None = field(default=None, eq=False, repr=False)
 
 
@@ -117,7 +125,7 @@ class TokenNotIn(Expression):
         location: As for :class:`TokenIn`.
     """
 
-    ids: frozenset[int] = field(converter=frozenset)
+    ids: frozenset[int] = field(converter=_ids)
     location: Location | None = field(default=None, eq=False, repr=False)
 
 
