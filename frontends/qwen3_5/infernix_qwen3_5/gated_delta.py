@@ -6,6 +6,8 @@ Per value head with state S [Dk, Dv], decay a = exp(g) and write strength b:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from attrs import frozen
@@ -39,23 +41,19 @@ def unit(x: Tensor) -> Tensor:
     return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
 
 
-def causal_conv(history: Tensor, columns: Tensor, taps: Tensor) -> Tensor:
-    """SiLU of the depthwise causal convolution over columns, float32.
+def causal_conv(window: Tensor, taps: Sequence[Tensor]) -> Tensor:
+    """SiLU of the depthwise causal convolution, float32 [..., W, C].
 
     Args:
-        history: [..., K-1, C], the raw columns before.
-        columns: [..., W, C], raw.
-        taps: float32 [K, C], tap 0 the oldest.
-
-    Returns:
-        float32 [..., W, C].
+        window: [..., K-1 + W, C], the raw columns with the K-1 before them.
+        taps: K times float32 [C], the oldest first.
     """
-    width = columns.shape[-2]
-    window = torch.cat((history, columns), dim=-2).float()
-    total = window[..., :width, :] * taps[0]
-    for tap in range(1, taps.shape[0]):
-        total = total + window[..., tap : tap + width, :] * taps[tap]
-    return F.silu(total)
+    width = window.shape[-2] - len(taps) + 1
+    wide = window.float()
+    total = wide[..., :width, :] * taps[0]
+    for offset, tap in enumerate(taps[1:], start=1):
+        total.addcmul_(wide[..., offset : offset + width, :], tap)
+    return F.silu(total, inplace=True)
 
 
 def delta_inputs(
@@ -90,7 +88,7 @@ def delta_inputs(
         query=paired[..., :key_heads, :] * key_dim**-0.5,
         key=paired[..., key_heads:, :],
         value=convolved[..., 2 * size :].reshape(*lead, strength.shape[-1], -1).to(dtype),
-        log_decay=decay_rate * F.softplus(step.float() + dt_bias),
+        log_decay=F.softplus(step.float() + dt_bias) * decay_rate,
         strength=strength.float().sigmoid(),
     )
 
@@ -102,9 +100,8 @@ def expand_heads(x: Tensor, heads: int) -> Tensor:
     a replay from records equals the verify that wrote them bit for bit.
     """
     rows, key_heads, dim = x.shape
-    group = heads // key_heads
-    expanded = x.unsqueeze(2).expand(rows, key_heads, group, dim)
-    return expanded.reshape(rows, heads, dim).clone(memory_format=torch.contiguous_format)
+    expanded = x.unsqueeze(2).expand(rows, key_heads, heads // key_heads, dim)
+    return expanded.clone(memory_format=torch.contiguous_format).view(rows, heads, dim)
 
 
 def transition(
@@ -131,7 +128,7 @@ def transition(
     recalled = torch.bmm(
         keys.view(rows * heads, 1, key_dim), decayed.view(rows * heads, key_dim, value_dim)
     )
-    delta = (value.float() - recalled.view(rows, heads, value_dim)) * strength.unsqueeze(-1)
+    delta = (value.float() - recalled.view(rows, heads, value_dim)).mul_(strength.unsqueeze(-1))
     return decayed.addcmul_(keys.unsqueeze(-1), delta.unsqueeze(-2))
 
 
@@ -166,11 +163,17 @@ def run_steps(
             state, key[:, column], value[:, column], decay[:, column], strength[:, column]
         )
         outputs.append(read_state(state, query[:, column]))
-    return torch.stack(outputs, dim=1), state
+    mixed = outputs[0].unsqueeze(1) if len(outputs) == 1 else torch.stack(outputs, dim=1)
+    return mixed, state
 
 
 def replay(
-    key: Tensor, value: Tensor, decay: Tensor, strength: Tensor, state: Tensor, counts: Tensor
+    key: Tensor,
+    value: Tensor,
+    decay: Tensor,
+    strength: Tensor,
+    state: Tensor,
+    counts: Sequence[int],
 ) -> Tensor:
     """Row n's state after its first ``counts[n]`` recorded columns.
 
@@ -182,15 +185,17 @@ def replay(
         decay: See ``key``.
         strength: See ``key``.
         state: float32 [N, Hv, Dk, Dv], the committed state.
-        counts: int64 [N] on the host.
+        counts: Columns per row.
     """
-    limits = counts.to(state.device)[:, None, None, None]
-    for column in range(int(counts.max())):
+    for column in range(max(counts)):
         after = transition(
             state, key[:, column], value[:, column], decay[:, column], strength[:, column]
         )
-        everyone = bool((counts > column).all())
-        state = after if everyone else torch.where(limits > column, after, state)
+        if min(counts) > column:
+            state = after
+        else:
+            active = torch.tensor([count > column for count in counts], device=state.device)
+            state = torch.where(active[:, None, None, None], after, state)
     return state
 
 

@@ -16,12 +16,13 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
     Args:
         x: [..., D] of any floating dtype, which the result keeps.
-        weight: float32 [D]; for a zero-centred norm the stored weight plus one.
+        weight: float32 [D], or one per head [heads, D]; for a zero-centred norm the stored weight plus one.
         eps: Added to the mean square.
     """
     wide = x.float()
-    scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
-    return (wide * scale * weight).to(x.dtype)
+    squares = wide.square().sum(-1, keepdim=True)
+    scale = squares.mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
+    return (wide * scale).mul_(weight).to(x.dtype)
 
 
 def gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -33,7 +34,7 @@ def gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor, eps: float) -> Tenso
         weight: float32 [D].
         eps: Added to the mean square.
     """
-    return (rms_norm(x, weight, eps) * F.silu(gate.float())).to(gate.dtype)
+    return rms_norm(x, weight, eps).mul_(F.silu(gate.float())).to(gate.dtype)
 
 
 def mlp(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
@@ -62,13 +63,16 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     Args:
         x: [..., heads, D].
-        cos: [..., 1, rotary_dim / 2]; ``sin`` likewise.
+        cos: [..., 1, rotary_dim / 2] in the dtype of x; ``sin`` likewise.
         sin: See ``cos``.
     """
     half = cos.shape[-1]
-    cos, sin = cos.to(x.dtype), sin.to(x.dtype)
     first, second = x[..., :half], x[..., half : 2 * half]
-    turned = (first * cos - second * sin, second * cos + first * sin, x[..., 2 * half :])
+    turned = (
+        torch.addcmul(first * cos, second, sin, value=-1),
+        torch.addcmul(second * cos, first, sin),
+        x[..., 2 * half :],
+    )
     return torch.cat(turned, dim=-1)
 
 

@@ -52,16 +52,15 @@ def project_attention(
 ) -> AttentionInputs:
     """Queries, gates, keys and values of the normed input x [N, W, H]."""
     lead, dim, heads = x.shape[:-1], config.head_dim, config.query_heads
-    projected = F.linear(x, weights.qkv)
-    paired = projected[..., : 2 * heads * dim].view(*lead, heads, 2 * dim)
-    query, gate = paired[..., :dim], paired[..., dim:]
-    kv = projected[..., 2 * heads * dim :].view(*lead, 2, config.kv_heads, dim)
-    query = rotate(rms_norm(query, weights.query_norm, config.norm_eps), *tables)
-    keys = rotate(rms_norm(kv[..., 0, :, :], weights.key_norm, config.norm_eps), *tables)
+    turned = (heads + config.kv_heads) * dim
+    projected = F.linear(x, weights.inputs)
+    query_key = projected[..., :turned].view(*lead, -1, dim)
+    query_key = rotate(rms_norm(query_key, weights.norm, config.norm_eps), *tables)
+    values = projected[..., turned + heads * dim :].view(*lead, config.kv_heads, dim)
     return AttentionInputs(
-        query=query,
-        gate=gate.reshape(*lead, heads * dim),
-        kv=torch.stack((keys, kv[..., 1, :, :]), dim=-3),
+        query=query_key[..., :heads, :],
+        gate=projected[..., turned : turned + heads * dim],
+        kv=torch.stack((query_key[..., heads:, :], values), dim=-3),
     )
 
 
@@ -111,8 +110,9 @@ class PrefillMixer:
         config, lanes = self.config, (self.lane,)
         columns, gate, strength, step = project_delta(config, weights, x[0])
         history = self.views.read_slot(state_name(layer, "conv"), lanes)[0]
+        window = torch.cat((history, columns))
         inputs = delta_inputs(
-            causal_conv(history, columns, weights.conv),
+            causal_conv(window, weights.conv),
             strength,
             step,
             weights.decay_rate,
@@ -123,7 +123,7 @@ class PrefillMixer:
         )
         state = self.views.read_slot(state_name(layer, "delta"), lanes)[0]
         outputs, state = run_chunks(inputs, state)
-        recent = torch.cat((history, columns))[-history.shape[0] :]
+        recent = window[columns.shape[0] :]
         self.views.write_slot(state_name(layer, "delta"), lanes, state.unsqueeze(0))
         self.views.write_slot(state_name(layer, "conv"), lanes, recent.unsqueeze(0))
         return finish_delta(config, weights, outputs, gate).unsqueeze(0)
@@ -153,23 +153,25 @@ class VerifyMixer:
         """Each row over exactly its own positions: [N, W, H] → [N, W, H]."""
         inputs = project_attention(self.config, weights, x, self.tables)
         name = state_name(layer, "kv")
-        mixed = torch.zeros_like(inputs.gate)
+        rows = []
         for row, lane in enumerate(self.lanes):
             start, width = self.starts[row], self.widths[row]
             self.views.write_pages(name, lane, start, inputs.kv[row, :width])
             pages = self.views.read_pages(name, lane, start + width)
             if self.deterministic:
                 pages = aligned(pages)
-            mixed[row, :width] = attend(inputs.query[row, :width], pages[:, 0], pages[:, 1])
+            mixed = attend(inputs.query[row, :width], pages[:, 0], pages[:, 1])
+            rows.append(F.pad(mixed, (0, 0, 0, x.shape[1] - width)))
+        mixed = torch.stack(rows)
         return F.linear(mixed * inputs.gate.sigmoid(), weights.out)
 
     def delta(self, layer: int, weights: DeltaWeights, x: Tensor) -> Tensor:
         """The step form, column after column: [N, W, H] → [N, W, H]."""
         config = self.config
         columns, gate, strength, step = project_delta(config, weights, x)
-        history = self._slot(layer, "conv")
+        window = torch.cat((self._slot(layer, "conv"), columns), dim=1)
         inputs = delta_inputs(
-            causal_conv(history, columns, weights.conv),
+            causal_conv(window, weights.conv),
             strength,
             step,
             weights.decay_rate,
@@ -188,9 +190,7 @@ class VerifyMixer:
             self._slot(layer, "delta"),
         )
         self.slots[state_name(layer, "delta")] = state
-        self.slots[state_name(layer, "conv")] = torch.cat((history, columns), dim=1)[
-            :, -history.shape[1] :
-        ]
+        self.slots[state_name(layer, "conv")] = window[:, columns.shape[1] :]
         gates = torch.stack((decay, inputs.strength), dim=-2)
         values = (columns, inputs.key, inputs.value, gates)
         for what, value in zip(RECORDS, values, strict=True):

@@ -106,25 +106,31 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         unknown = set(features) - self._features
         if unknown:
             raise ValueError(f"no features {sorted(unknown)}; there are {sorted(self._features)}")
-        if batch.kind is StepKind.PREFILL:
-            return self._prefill(batch, views, features)
-        return self._verify(batch, views, features)
+        run = self._prefill if batch.kind is StepKind.PREFILL else self._verify
+        with torch.inference_mode():
+            output = run(batch, views, features)
+        # Callers get ordinary tensors: those of inference mode refuse in-place changes outside of it.
+        return StepOutput(
+            hidden=output.hidden.clone(),
+            features={name: value.clone() for name, value in output.features.items()},
+        )
 
+    @torch.inference_mode()
     def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
         """See ``TargetModel``."""
-        rows = range(len(lanes))
-        pieces = [[row] for row in rows] if self.deterministic else [list(rows)]
-        for layer, kind in enumerate(self.config.layer_types):
-            if kind == FULL:
+        rows = len(lanes)
+        pieces = (
+            [slice(row, row + 1) for row in range(rows)] if self.deterministic else [slice(rows)]
+        )
+        for piece in pieces:
+            if max(counts[piece], default=0) == 0:
                 continue
-            records = {
-                what: views.read_records(state_name(layer, what), len(lanes)) for what in RECORDS
-            }
-            for piece in pieces:
-                taken = [counts[row] for row in piece]
-                if max(taken, default=0) > 0:
-                    own = {what: value[piece] for what, value in records.items()}
-                    self._fold_layer(layer, [lanes[row] for row in piece], taken, own, views)
+            for layer, kind in enumerate(self.config.layer_types):
+                if kind != FULL:
+                    records = [
+                        views.read_records(state_name(layer, what), rows)[piece] for what in RECORDS
+                    ]
+                    self._fold_layer(layer, lanes[piece], counts[piece], records, views)
 
     def embed(self, ids: Tensor) -> Tensor:
         """See ``TargetModel``."""
@@ -148,29 +154,28 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         layer: int,
         lanes: Sequence[int],
         counts: Sequence[int],
-        records: dict[str, Tensor],
+        records: Sequence[Tensor],
         views: StateViews,
     ) -> None:
-        limits = torch.tensor(counts, dtype=torch.int64)
-        state = replay(
-            records["key"],
-            records["value"],
-            records["gates"][:, :, 0],
-            records["gates"][:, :, 1],
-            views.read_slot(state_name(layer, "delta"), lanes),
-            limits,
-        )
+        """Records of these rows [N, W, ...], in the order of ``RECORDS``, into their slots."""
+        columns, key, value, gates = records
+        state = views.read_slot(state_name(layer, "delta"), lanes)
+        state = replay(key, value, gates[:, :, 0], gates[:, :, 1], state, counts)
         history = views.read_slot(state_name(layer, "conv"), lanes)
-        window = torch.cat((history, records["column"]), dim=1)
-        # The last K-1 raw columns of (history, the first count columns).
-        index = limits[:, None] + torch.arange(history.shape[1])
-        rows = torch.arange(len(lanes), device=self.device)[:, None]
-        history = window[rows, index.to(self.device)]
+        kept = history.shape[1]
+        window = torch.cat((history, columns[:, : max(counts)]), dim=1)
+        # The last raw columns of (history, the first count columns).
+        if min(counts) == max(counts):
+            history = window[:, counts[0] : counts[0] + kept]
+        else:
+            history = torch.stack(
+                [window[row, count : count + kept] for row, count in enumerate(counts)]
+            )
         live = [row for row, count in enumerate(counts) if count]
-        kept = [lanes[row] for row in live]
-        everyone = len(live) == len(lanes)
-        views.write_slot(state_name(layer, "delta"), kept, state if everyone else state[live])
-        views.write_slot(state_name(layer, "conv"), kept, history if everyone else history[live])
+        if len(live) < len(lanes):
+            lanes, state, history = [lanes[row] for row in live], state[live], history[live]
+        views.write_slot(state_name(layer, "delta"), lanes, state)
+        views.write_slot(state_name(layer, "conv"), lanes, history)
 
     def _prefill(
         self, batch: ForwardBatch, views: StateViews, features: Sequence[str]
@@ -236,7 +241,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
     def _tables(self, starts: Sequence[int], ids: Tensor) -> tuple[Tensor, Tensor]:
         first = torch.tensor(starts, dtype=torch.int64, device=self.device).unsqueeze(1)
         positions = first + torch.arange(ids.shape[1], device=self.device)
-        return rotary_tables(positions, self._frequencies)
+        cos, sin = rotary_tables(positions, self._frequencies)
+        return cos.to(self.dtype), sin.to(self.dtype)
 
     def _run(
         self, ids: Tensor, mixer: PrefillMixer | VerifyMixer, features: Sequence[str]

@@ -50,7 +50,7 @@ SEARCHING = frozenset(
 )
 
 
-class _Refused(Exception):  # noqa: N818 - it is the template's word, not an error of its own
+class _Refused(Exception):
     """The template called ``raise_exception``."""
 
 

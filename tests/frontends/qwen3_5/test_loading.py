@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from infernix_qwen3_5.hooks import create, recognises
 
 from infernix_core.errors import CheckpointError
 from infernix_core.interfaces.frontend import LoadOptions
 from infernix_core.interfaces.vocabulary import TokenClass
+from infernix_qwen3_5.hooks import create, recognises
 from tests.frontends.qwen3_5 import checkpoints, oracle
 
 

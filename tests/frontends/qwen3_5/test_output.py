@@ -7,8 +7,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from infernix_qwen3_5.output import FramedDecoder, output_language, split_utf8
-from infernix_qwen3_5.sampling import checkpoint_options, over, preset
 
 from infernix_core.interfaces.constraints import Grammar
 from infernix_core.interfaces.frontend import Channel, OutputDecoder, StartPhase
@@ -16,6 +14,8 @@ from infernix_core.interfaces.language import Content, Label, Literal, Repeat, T
 from infernix_core.interfaces.language import Sequence as Parts
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_qwen3_5.output import FramedDecoder, output_language, split_utf8
+from infernix_qwen3_5.sampling import checkpoint_options, over, preset
 
 #: 256 bytes, then a few longer pieces, framing and an end token.
 PIECES = [b"\n\n", b"\nA", b"\n\n ", b"\n\n\n", b"ab", "é".encode(), b"A\n"]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from infernix_qwen3_5.hooks import create
-from infernix_qwen3_5.template import ChatTemplate
 from tokenizers import Tokenizer
 
 from infernix_core.errors import InvalidPrompt
 from infernix_core.interfaces.frontend import LoadOptions, PromptInput, StartPhase
 from infernix_core.interfaces.vocabulary import TokenClass
+from infernix_qwen3_5.hooks import create
+from infernix_qwen3_5.template import ChatTemplate
 from tests.frontends.qwen3_5 import checkpoints
 
 

