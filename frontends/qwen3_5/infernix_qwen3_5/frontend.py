@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -161,13 +162,22 @@ class Qwen3_5Frontend:  # noqa: N801 - the family's own name
         dtype = options.dtype or (torch.float32 if device.type == "cpu" else config.dtype)
         weights = load_weights(CheckpointTensors.scan(directory), config, device, dtype)
         return Qwen3_5Model(
-            name=directory.resolve().name,
+            name=public_name(directory),
             config=config,
             target=Qwen3_5Target(config, weights, deterministic=options.deterministic),
             tokenizer=tokenizer,
             template=template,
             checkpoint_sampling=sampling,
         )
+
+
+def public_name(directory: Path) -> str:
+    """The folder's name; in the Hugging Face cache, whose folders are named by commits, the repository's."""
+    path = Path(os.path.abspath(directory))
+    repository = path.parent.parent.name
+    if path.parent.name == "snapshots" and repository.startswith("models--"):
+        return repository.rsplit("--", 1)[1]
+    return path.name
 
 
 def _device(name: str) -> torch.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
@@ -12,6 +13,8 @@ from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_qwen3_5.files import Keys
 
 FILE = "generation_config.json"
+
+_log = logging.getLogger(__name__)
 
 #: The model cards' presets for text.
 THINKING = SamplingOptions(temperature=1.0, top_p=0.95, top_k=20, min_p=0.0, presence_penalty=1.5)
@@ -51,7 +54,7 @@ def checkpoint_options(document: dict[str, Any]) -> SamplingOptions:
     keys = Keys(document, FILE)
     values: dict[str, Any] = {}
     bounds = {
-        "temperature": (0.0, float("inf"), "at least 0"),
+        "temperature": (0.0, 1e4, "at least 0"),
         "top_p": (1e-9, 1.0, "above 0 and at most 1"),
         "min_p": (0.0, 1.0, "between 0 and 1"),
         "presence_penalty": (-100.0, 100.0, "a number"),
@@ -69,6 +72,9 @@ def checkpoint_options(document: dict[str, Any]) -> SamplingOptions:
         values[key] = float(value)
     if keys.has("top_k"):
         values["top_k"] = keys.integer("top_k", minimum=0)
+    if document.get("repetition_penalty", 1.0) not in (1, None):
+        # Loading goes on: the family's own lever is the presence penalty, and its files say 1.0 here.
+        _log.warning("%s: 'repetition_penalty' is not supported and has no effect", FILE)
     return SamplingOptions(greedy=not keys.flag("do_sample", True), **values)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,6 +167,30 @@ def test_a_missing_generation_config_is_no_error(directory: Path) -> None:
     (directory / "generation_config.json").unlink()
     (directory / "tokenizer_config.json").unlink()
     assert load(directory).vocabulary.end_ids
+
+
+def test_names() -> None:
+    from infernix_qwen3_5.frontend import public_name
+
+    assert public_name(Path("models/Qwen3.5-0.8B")) == "Qwen3.5-0.8B"
+    assert public_name(Path("models/Qwen3.5-0.8B/x/..")) == "Qwen3.5-0.8B"
+    assert public_name(Path("hub/models--Qwen--Qwen3.5-2B/snapshots/0123abc")) == "Qwen3.5-2B"
+
+
+def test_a_repetition_penalty_is_not_dropped_silently(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    load(directory)
+    assert not caplog.records
+    checkpoints.change_json(directory / "generation_config.json", repetition_penalty=1.1)
+    load(directory)
+    assert "repetition_penalty" in caplog.text
+
+
+def test_the_hooks_module_is_light() -> None:
+    check = "import infernix_qwen3_5.hooks, sys; print({'torch', 'tokenizers'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert shown.stdout.strip() == "set()", shown.stderr
 
 
 def test_recognises() -> None:
