@@ -17,7 +17,9 @@ Json: TypeAlias = "bool | int | Decimal | str | list[Json] | dict[str, Json] | N
 #: Containers that may be open at once in the source text.
 MAX_NESTING = 512
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_STRING = r'"(?:[^"\\]|\\.)*+"?'
+_BRACKETS = re.compile(_STRING + r"|[\[\]{}]", re.DOTALL)
+_CONSTANTS = re.compile(_STRING + r"|NaN|-?Infinity", re.DOTALL)
 #: Longer integer literals are far outside every supported range; a Decimal reads them in linear time.
 _MAX_INTEGER_DIGITS = 64
 
@@ -58,7 +60,7 @@ def read_json(source: str) -> Json:
             object_pairs_hook=members,
             parse_float=_decimal,
             parse_int=_integer,
-            parse_constant=_refuse_constant,
+            parse_constant=lambda name: _refuse_constant(source, name),
         )
     except json.JSONDecodeError as error:
         raise InvalidSchema(
@@ -79,13 +81,9 @@ def _check_nesting(source: str) -> None:
         if match[0] in "[{":
             depth += 1
             if depth > MAX_NESTING:
-                start = match.start()
                 raise UnsupportedSchema(
                     f"the schema nests deeper than {MAX_NESTING} objects and arrays",
-                    location=Location(
-                        line=source.count("\n", 0, start) + 1,
-                        column=start - source.rfind("\n", 0, start),
-                    ),
+                    location=_place(source, match.start()),
                     hint="move inner schemas to $defs and reference them",
                 )
         elif match[0] in "]}":
@@ -103,8 +101,18 @@ def _decimal(text: str) -> Decimal:
         return Decimal("-Infinity" if text.startswith("-") else "Infinity")
 
 
-def _refuse_constant(text: str) -> NoReturn:
-    raise InvalidSchema(f"the schema is not JSON: {text} is not a number of JSON")
+def _refuse_constant(source: str, name: str) -> NoReturn:
+    start = next(match.start() for match in _CONSTANTS.finditer(source) if match[0] == name)
+    raise InvalidSchema(
+        f"the schema is not JSON: {name} is not a number of JSON", location=_place(source, start)
+    )
+
+
+def _place(source: str, offset: int) -> Location:
+    """Line and column of a character."""
+    return Location(
+        line=source.count("\n", 0, offset) + 1, column=offset - source.rfind("\n", 0, offset)
+    )
 
 
 def _refuse_duplicates(value: object) -> NoReturn:

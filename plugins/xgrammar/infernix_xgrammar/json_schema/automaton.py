@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from attrs import frozen
+
 from infernix_constraints.grammar import (
     CharacterClass,
     Expression,
     Reference,
     Text,
 )
-
 from infernix_xgrammar.json_schema.expressions import concat, either
 
 
 @frozen
 class Automaton:
-    """A minimal automaton of a language that is not empty. State 0 is the start.
+    """A minimal automaton of a finite language that is not empty. State 0 is the start.
 
     Attributes:
         edges: Per state, the next state of each character that can follow.
@@ -32,9 +32,9 @@ def explore(
     start: Hashable,
     step: Callable[[Hashable, str], Hashable | None],
     accepts: Callable[[Hashable], bool],
-    alphabet: Iterable[str],
+    alphabet: str,
 ) -> Automaton:
-    """The minimal automaton of a state machine that is given as functions.
+    """The minimal automaton of a state machine that is given as functions and never comes back to a state.
 
     Args:
         start: The first state.
@@ -42,7 +42,6 @@ def explore(
         accepts: Whether a text may end in a state.
         alphabet: The characters that may occur.
     """
-    alphabet = tuple(alphabet)
     index: dict[Hashable, int] = {start: 0}
     order = [start]
     edges: list[dict[str, int]] = []
@@ -51,59 +50,57 @@ def explore(
         for character in alphabet:
             target = step(state, character)
             if target is not None:
-                if target not in index:
-                    index[target] = len(order)
+                known = index.get(target)
+                if known is None:
+                    known = index[target] = len(order)
                     order.append(target)
-                row[character] = index[target]
+                row[character] = known
         edges.append(row)
     return _minimal(edges, [accepts(state) for state in order])
 
 
 def _minimal(edges: list[dict[str, int]], accepting: list[bool]) -> Automaton:
-    """Drops states without a future and merges states with equal ones (Moore's refinement)."""
+    """Merges states with equal futures, last states first, and drops those without one."""
     users: list[list[int]] = [[] for _ in edges]
+    waiting = [0] * len(edges)
     for state, row in enumerate(edges):
-        for target in row.values():
+        targets = set(row.values())
+        waiting[state] = len(targets)
+        for target in targets:
             users[target].append(state)
-    alive = set()
-    pending = [state for state, final in enumerate(accepting) if final]
+    blocks: dict[tuple[object, ...], int] = {}
+    rows: list[dict[str, int]] = []
+    block: list[int | None] = [None] * len(edges)
+    pending = [state for state, count in enumerate(waiting) if not count]
     while pending:
         state = pending.pop()
-        if state not in alive:
-            alive.add(state)
-            pending += users[state]
-    rows = [
-        {character: target for character, target in row.items() if target in alive} for row in edges
-    ]
-    block = [int(final) for final in accepting]
-    count = 0
-    while True:
-        signatures: dict[tuple[object, ...], int] = {}
-        block = [
-            signatures.setdefault(
-                (
-                    block[state],
-                    *((character, block[target]) for character, target in row.items()),
-                ),
-                len(signatures),
-            )
-            for state, row in enumerate(rows)
-        ]
-        if len(signatures) == count:
-            break
-        count = len(signatures)
-    order: dict[int, int] = {block[0]: 0}
-    first = [0]
-    result = []
-    for state in first:  # grows while it is read
         row = {}
-        for character, target in rows[state].items():
-            if block[target] not in order:
-                order[block[target]] = len(first)
-                first.append(target)
-            row[character] = order[block[target]]
-        result.append(row)
-    return Automaton(tuple(result), tuple(accepting[state] for state in first))
+        for character, target in edges[state].items():
+            after = block[target]
+            if after is not None:
+                row[character] = after
+        if row or accepting[state]:
+            signature = accepting[state], *row.items()
+            block[state] = blocks.setdefault(signature, len(blocks))
+            if len(rows) < len(blocks):
+                rows.append(row)
+        for user in users[state]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                pending.append(user)
+    final = [bool(signature[0]) for signature in blocks]
+    first = block[0]
+    assert first is not None
+    position = {first: 0}
+    kept = [first]
+    result = []
+    for state in kept:  # grows while it is read
+        for target in rows[state].values():
+            if target not in position:
+                position[target] = len(kept)
+                kept.append(target)
+        result.append({character: position[target] for character, target in rows[state].items()})
+    return Automaton(tuple(result), tuple(final[state] for state in kept))
 
 
 def rules(automaton: Automaton, name: str) -> dict[str, Expression]:

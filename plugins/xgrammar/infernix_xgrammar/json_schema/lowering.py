@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from attrs import define, field
+
 from infernix_constraints.grammar import (
     CharacterClass,
     Expression,
@@ -36,7 +37,6 @@ from infernix_constraints.json_schema import (
     quote,
     scalar_text,
 )
-
 from infernix_xgrammar.json_schema.automaton import Automaton, rules
 from infernix_xgrammar.json_schema.expressions import concat, either
 from infernix_xgrammar.json_schema.numbers import integer_automaton, number_automaton

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Final
 
 from attrs import frozen
-from infernix_constraints.json_schema import IntegerShape, NumberRange
 
+from infernix_constraints.json_schema import IntegerShape, NumberRange
 from infernix_xgrammar.json_schema.automaton import Automaton, explore
 
 DIGITS: Final = "0123456789"
@@ -24,7 +24,7 @@ MAX_DIGITS: Final = 17
 #: Zeros that a plain fraction may begin with; smaller numbers are written with an exponent.
 MAX_LEADING_ZEROS: Final = 7
 #: Digits before and after the point of an unbounded number.
-MAX_FREE_DIGITS: Final = 40
+MAX_FREE_DIGITS: Final = 32
 
 _PLACES = MAX_DIGITS + MAX_LEADING_ZEROS
 _EXACT = Context(prec=1100, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -225,14 +225,14 @@ class _Scientific:
 
     @property
     def state(self) -> Hashable:
-        """What is left to compare: the digits read count only while they equal a bound's."""
+        """The bounds, and how the digits read compare with each: they themselves count only while equal."""
         if self.exponent is not None:
             return self.exponent
         sides = tuple(
             self.read if bound == self.read else bound < self.read
             for bound in (_digits(self.low, len(self.read)), _digits(self.high, len(self.read)))
         )
-        return len(self.read), self.point, sides
+        return self.low, self.high, len(self.read), self.point, sides
 
 
 def _digits(number: Decimal, count: int) -> str:
@@ -285,20 +285,15 @@ class _Free:
 _Forms = tuple["_Natural | None", "_Plain | None", "_Scientific | None", "_Free | None"]
 
 
-@frozen
-class _State:
-    """A text's readers, compared by what is left of them. None before the sign."""
-
-    forms: _Forms
-
-    def key(self) -> Hashable:
-        natural, plain, scientific, free = self.forms
-        return (
-            natural,
-            None if plain is None else plain.state,
-            None if scientific is None else scientific.state,
-            free,
-        )
+def _key(forms: _Forms) -> Hashable:
+    """What is left of a text's readers."""
+    natural, plain, scientific, free = forms
+    return (
+        natural,
+        None if plain is None else plain.state,
+        None if scientific is None else scientific.state,
+        free,
+    )
 
 
 def _after_all(forms: _Forms, character: str) -> _Forms | None:
@@ -320,7 +315,7 @@ def _automaton(positive: _Forms | None, negative: _Forms | None, alphabet: str) 
     def remember(forms: _Forms | None) -> Hashable | None:
         if forms is None:
             return None
-        key = _State(forms).key()
+        key = _key(forms)
         states.setdefault(key, forms)
         return key
 

@@ -17,7 +17,6 @@ from infernix_constraints.grammar import (
     Text,
 )
 from infernix_constraints.json_schema import escape
-
 from infernix_xgrammar.json_schema.expressions import concat, either
 
 #: Characters that are written as they are.

@@ -96,7 +96,11 @@ class Texts:
                     target = option[dot]
                     known = target in wait
                     wait.setdefault(target, []).append(item)
-                    new = [] if known else [(target, each, 0, position) for each in self.options[target]]
+                    new = (
+                        []
+                        if known
+                        else [(target, each, 0, position) for each in self.options[target]]
+                    )
                     if target in finished:
                         new.append((rule, option, dot + 1, origin))
                 else:
