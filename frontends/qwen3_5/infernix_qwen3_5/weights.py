@@ -131,6 +131,20 @@ def layer_shapes(config: ModelConfig, kind: str, prefix: str) -> dict[str, tuple
     }
 
 
+def expected_shapes(config: ModelConfig, prefix: str, head: str) -> dict[str, tuple[int, ...]]:
+    """Every tensor of the text model below ``prefix``, with ``head`` unless it is tied."""
+    rows = (config.vocab_size, config.hidden_size)
+    shapes = {
+        f"{prefix}embed_tokens.weight": rows,
+        f"{prefix}norm.weight": (config.hidden_size,),
+    }
+    if not config.tied:
+        shapes[head] = rows
+    for index, kind in enumerate(config.layer_types):
+        shapes.update(layer_shapes(config, kind, f"{prefix}layers.{index}."))
+    return shapes
+
+
 def load_weights(
     tensors: CheckpointTensors, config: ModelConfig, device: torch.device, dtype: torch.dtype
 ) -> ModelWeights:
@@ -173,16 +187,7 @@ class _Loader:
         self.mlx = conv is not None and len(conv.shape) == 3 and conv.shape[1] != 1 == conv.shape[2]
 
     def expected(self) -> dict[str, tuple[int, ...]]:
-        config = self.config
-        rows = (config.vocab_size, config.hidden_size)
-        shapes = {
-            f"{self.prefix}embed_tokens.weight": rows,
-            f"{self.prefix}norm.weight": (config.hidden_size,),
-        }
-        if not config.tied:
-            shapes[self.head] = rows
-        for index, kind in enumerate(config.layer_types):
-            shapes.update(layer_shapes(config, kind, f"{self.prefix}layers.{index}."))
+        shapes = expected_shapes(self.config, self.prefix, self.head)
         if self.mlx:
             for name, shape in shapes.items():
                 if name.endswith("conv1d.weight"):

@@ -201,6 +201,45 @@ def test_recognises() -> None:
     assert not recognises({})
 
 
+@pytest.mark.parametrize(
+    ("hidden", "inter", "layers", "query", "kv", "values", "tied"),
+    [(1024, 3584, 24, 8, 2, 16, True), (5120, 17408, 64, 24, 4, 48, False)],
+    ids=["0.8B", "27B"],
+)
+def test_the_tensors_of_released_sizes(
+    hidden: int, inter: int, layers: int, query: int, kv: int, values: int, tied: bool
+) -> None:
+    """Every text tensor of the real shapes, by name and shape, is expected, and no other."""
+    from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
+
+    from infernix_qwen3_5.config import parse_config
+    from infernix_qwen3_5.weights import expected_shapes
+
+    config = Qwen3_5Config(
+        text_config={
+            "hidden_size": hidden,
+            "intermediate_size": inter,
+            "num_hidden_layers": layers,
+            "num_attention_heads": query,
+            "num_key_value_heads": kv,
+            "linear_num_value_heads": values,
+            "tie_word_embeddings": tied,
+        },
+        tie_word_embeddings=tied,
+    )
+    with torch.device("meta"):
+        model = Qwen3_5ForConditionalGeneration(config)
+    shapes = {
+        name: tuple(parameter.shape)
+        for name, parameter in model.named_parameters()
+        if not name.startswith("model.visual.")
+    }
+    parsed = parse_config(config.to_dict())
+    assert parsed.rotary_dim == 64
+    expected = expected_shapes(parsed, "model.language_model.", "lm_head.weight")
+    assert expected == shapes
+
+
 # ------------------------------------------------------------------ configuration
 
 
