@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
-from infernix_sampling.sampler import TorchSampler
 
 from infernix_core.interfaces.sampling import (
     MaskState,
@@ -20,6 +20,7 @@ from infernix_core.interfaces.sampling import (
     SamplingConfig,
     SamplingRound,
 )
+from infernix_sampling.sampler import TorchSampler
 
 
 def milliseconds(step: Callable[[], object], repeats: int, device: str) -> float:
@@ -89,8 +90,8 @@ def main() -> None:
         for row in range(rows):  # the drafts are legal, so every column counts as reachable
             for column, draft in enumerate(drafts[row].tolist()):
                 masks[row, column, draft // 32] |= 1 << (draft % 32)
-        unit = milliseconds(lambda logits=logits: logits.argmax(-1), arguments.repeats, device)
-        yardstick = milliseconds(lambda logits=logits: plain(logits, 0.7, 0.95), 2, device)
+        unit = milliseconds(partial(torch.argmax, logits, -1), arguments.repeats, device)
+        yardstick = milliseconds(partial(plain, logits, 0.7, 0.95), 2, device)
         for name, law in laws.items():
             for masked in (False, True):
                 state = MaskState.READY if masked else MaskState.UNCONSTRAINED
@@ -106,9 +107,7 @@ def main() -> None:
                     positions=(100,) * rows,
                     counts=counts if law.penalised else None,
                 )
-                took = milliseconds(
-                    lambda plan=plan, round=round: plan.run(round), arguments.repeats, device
-                )
+                took = milliseconds(partial(plan.run, round), arguments.repeats, device)
                 print(
                     f"{name:22} {width:2} {'on' if masked else 'off':>5} {took:8.2f}"
                     f" {took / unit:9.2f} {took / yardstick:9.3f}"

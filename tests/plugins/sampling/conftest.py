@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from infernix_sampling.sampler import TorchSampler
 
 from infernix_core.interfaces.sampling import (
     MaskState,
@@ -15,6 +14,7 @@ from infernix_core.interfaces.sampling import (
     SamplingConfig,
     SamplingRound,
 )
+from infernix_sampling.sampler import TorchSampler
 
 DEAD = "dead end"
 BROKEN = "non-finite"

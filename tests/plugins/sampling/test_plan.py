@@ -7,10 +7,10 @@ import sys
 
 import pytest
 import torch
-from infernix_sampling import hooks
 
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.model import StateKind
+from infernix_sampling import hooks
 
 
 class Slots:
