@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from infernix_core.cli.text_input import checked_argument, read_text
 from infernix_core.errors import InvalidOption, Location
 from infernix_core.interfaces.constraints import (
     Choice,
@@ -19,8 +19,8 @@ from infernix_core.interfaces.constraints import (
 def add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the constraint options on a command's parser; at most one kind may be used."""
     group = parser.add_argument_group("output constraint (at most one kind)")
-    group.add_argument("--grammar-file", metavar="FILE", type=Path, help="GBNF, entry rule root")
-    group.add_argument("--json-schema-file", metavar="FILE", type=Path, help="a JSON Schema")
+    group.add_argument("--grammar-file", metavar="FILE", help="GBNF, entry rule root")
+    group.add_argument("--json-schema-file", metavar="FILE", help="a JSON Schema")
     group.add_argument("--json-object", action="store_true", help="any JSON object")
     group.add_argument("--regex", metavar="REGEX", help="the whole content matches it")
     group.add_argument(
@@ -32,7 +32,7 @@ def constraint_from_arguments(arguments: argparse.Namespace) -> OutputConstraint
     """The constraint that the options name, or None. Files are read here and nowhere else.
 
     Raises:
-        InvalidOption: Two kinds are named, or a file cannot be read as UTF-8; the location names the option.
+        InvalidOption: Two kinds are named, or a text is not UTF-8 or cannot be read; the location names the option.
     """
     given = [
         option
@@ -55,29 +55,11 @@ def constraint_from_arguments(arguments: argparse.Namespace) -> OutputConstraint
         return None
     match given[0]:
         case "--grammar-file":
-            return Grammar(read_text_file(arguments.grammar_file, "--grammar-file"))
+            return Grammar(read_text(arguments.grammar_file, "--grammar-file"))
         case "--json-schema-file":
-            return JsonSchema(read_text_file(arguments.json_schema_file, "--json-schema-file"))
+            return JsonSchema(read_text(arguments.json_schema_file, "--json-schema-file"))
         case "--json-object":
             return JsonObject()
         case "--regex":
-            return Regex(arguments.regex)
-    return Choice(arguments.choice)
-
-
-def read_text_file(path: Path, option: str) -> str:
-    """A UTF-8 file's text, newlines as they stand.
-
-    Raises:
-        InvalidOption: It cannot be read, or is not UTF-8; the location is the option.
-    """
-    location = Location(field=option)
-    try:
-        return path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidOption(
-            f"{path} is not UTF-8 at byte {error.start}", location=location, hint="save it as UTF-8"
-        ) from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InvalidOption(f"cannot read {path}: {reason}", location=location) from error
+            return Regex(checked_argument(arguments.regex, "--regex"))
+    return Choice(checked_argument(choice, "--choice") for choice in arguments.choice)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from infernix_core.errors import InvalidPrompt, Location
+from infernix_core.errors import InvalidOption, Location
 
 
 def checked_argument(value: str, field: str) -> str:
     """An argument that was valid UTF-8.
 
     Raises:
-        InvalidPrompt: It was not (the interpreter then hands it over with lone surrogates).
+        InvalidOption: It was not (the interpreter then hands it over with lone surrogates).
     """
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidPrompt(
+        raise InvalidOption(
             f"character {error.start} is not valid UTF-8",
             location=Location(field=field),
             hint="pass UTF-8 text",
@@ -29,17 +29,18 @@ def read_text(path: str, field: str) -> str:
     """A file's text, or stdin's for ``-``. Line ends are kept as they are.
 
     Raises:
-        InvalidPrompt: It cannot be read or is not UTF-8.
+        InvalidOption: It cannot be read or is not UTF-8.
     """
     where = Location(field=field)
     try:
         raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidPrompt(f"{path} cannot be read: {error.strerror}", location=where) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidOption(f"{path} cannot be read: {reason}", location=where) from None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidPrompt(
+        raise InvalidOption(
             f"{path} is not valid UTF-8 at byte {error.start}",
             location=where,
             hint="save it as UTF-8",

@@ -147,7 +147,7 @@ class Engine:
         model = frontend.create().load(
             directory,
             LoadOptions(
-                device=options.device,
+                device=checked_device(options.device),
                 dtype=getattr(torch, options.dtype) if options.dtype is not None else None,
                 deterministic=options.deterministic,
             ),
@@ -328,6 +328,27 @@ class Engine:
             self._outstanding.value -= 1
         if request is not None and request.session.matcher is not None:
             self._grammars.trim()
+
+
+def checked_device(name: str) -> str:
+    """A device that torch can use here.
+
+    Raises:
+        InvalidOption: It is unknown or not present.
+    """
+    where = Location(field="device")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InvalidOption(
+            f"{name!r} is no device", location=where, hint="cpu, cuda or cuda:N"
+        ) from None
+    present = device.type == "cpu"
+    if device.type == "cuda":
+        present = torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
+    if not present:
+        raise InvalidOption(f"{name} is not available here", location=where, hint="use cpu")
+    return name
 
 
 def read_config(directory: Path) -> dict[str, Any]:

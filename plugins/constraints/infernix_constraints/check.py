@@ -7,19 +7,14 @@ Exit codes: 0 the constraint is valid and the text (if any) complete; 1 the cons
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infernix_core.cli.constraint_options import (
-    add_constraint_arguments,
-    constraint_from_arguments,
-    read_text_file,
-)
+from infernix_core.cli.constraint_options import add_constraint_arguments, constraint_from_arguments
+from infernix_core.cli.text_input import checked_argument, read_text
 from infernix_core.descriptors import MaskProviderPlugin
-from infernix_core.errors import InfernixError, InvalidOption, Location
+from infernix_core.errors import InvalidOption
 from infernix_core.interfaces.language import Content
 from infernix_core.interfaces.vocabulary import Vocabulary
 
@@ -27,7 +22,7 @@ if TYPE_CHECKING:
     from infernix_core.interfaces.mask_provider import CompiledGrammar
     from infernix_core.plugins import PluginRegistry
 
-COMPLETE, REFUSED, USAGE, PREFIX = 0, 1, 2, 3
+COMPLETE, REFUSED, PREFIX = 0, 1, 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_constraint_arguments(parser)
     text = parser.add_mutually_exclusive_group()
     text.add_argument("--text", metavar="TEXT", help="a text to match from its start")
-    text.add_argument("--text-file", metavar="FILE", type=Path, help="the same from a UTF-8 file")
+    text.add_argument("--text-file", metavar="FILE", help="the same from a UTF-8 file")
     parser.add_argument(
         "--mask-provider", metavar="NAME", default="xgrammar", help="default: %(default)s"
     )
@@ -46,25 +41,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, registry: PluginRegistry) -> int:
-    """Runs the command; every failure is one line on standard error."""
-    try:
-        constraint = constraint_from_arguments(arguments)
-        if constraint is None:
-            raise InvalidOption("no constraint is given", hint="give --regex, --json-object, …")
-        text = _text(arguments)
-        provider = registry.get(MaskProviderPlugin, arguments.mask_provider).create()
-        language = Content(constraint)
-        if text is None:
-            print(provider.explain(language))
-            return COMPLETE
-        compiled = provider.bind(Vocabulary.of_bytes()).compile(language)
-        return report(compiled, text)
-    except InvalidOption as error:
-        print(f"error: {error}", file=sys.stderr)
-        return USAGE
-    except InfernixError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return REFUSED
+    """Runs the command.
+
+    Raises:
+        InfernixError: The constraint or the command line is wrong; the program prints it.
+    """
+    constraint = constraint_from_arguments(arguments)
+    if constraint is None:
+        raise InvalidOption("no constraint is given", hint="give --regex, --json-object, …")
+    text = _text(arguments)
+    provider = registry.get(MaskProviderPlugin, arguments.mask_provider).create()
+    language = Content(constraint)
+    if text is None:
+        print(provider.explain(language))
+        return COMPLETE
+    return report(provider.bind(Vocabulary.of_bytes()).compile(language), text)
 
 
 def report(compiled: CompiledGrammar, text: bytes) -> int:
@@ -89,13 +80,7 @@ def report(compiled: CompiledGrammar, text: bytes) -> int:
 
 def _text(arguments: argparse.Namespace) -> bytes | None:
     if arguments.text_file is not None:
-        return read_text_file(arguments.text_file, "--text-file").encode()
+        return read_text(arguments.text_file, "--text-file").encode()
     if arguments.text is None:
         return None
-    try:
-        encoded: bytes = arguments.text.encode()
-    except UnicodeEncodeError:
-        raise InvalidOption(
-            "the text is not valid UTF-8", location=Location(field="--text")
-        ) from None
-    return encoded
+    return checked_argument(arguments.text, "--text").encode()
