@@ -46,7 +46,7 @@ from infernix_xgrammar.json_schema.strings import counted_string, other_name
 MAX_BLANKS: Final = 32
 
 #: Members that one rule lists as the possible next ones; longer lists go on in a rule of their own.
-MEMBERS_PER_RULE: Final = 32
+MEMBERS_PER_RULE: Final = 8
 
 _BLANK: Final = CharacterClass.of([(0x20, 0x20), (0x09, 0x0A), (0x0D, 0x0D)])
 _WS: Final = Reference("ws")

@@ -30,17 +30,21 @@ _QUOTE: Final = Text('"')
 Define = Callable[[str, Callable[[], Expression]], Reference]
 
 
-def _escapes(spellings: Iterable[str], rest: Expression) -> list[Expression]:
-    """Alternatives for these spellings, grouped by their last character."""
+def _escapes(spellings: Iterable[str]) -> list[tuple[Expression, ...]]:
+    """Alternatives for these spellings, grouped by all but their last character."""
     by_stem: dict[str, list[tuple[int, int]]] = {}
     for spelling in spellings:
         by_stem.setdefault(spelling[:-1], []).append((ord(spelling[-1]), ord(spelling[-1])))
-    return [concat(Text(stem), CharacterClass.of(lasts), rest) for stem, lasts in by_stem.items()]
+    return [(Text(stem), CharacterClass.of(lasts)) for stem, lasts in by_stem.items()]
+
+
+#: One character in every spelling.
+_UNIT: Final[tuple[tuple[Expression, ...], ...]] = ((RAW,), *_escapes(ESCAPES))
 
 
 def _unit_then(rest: Expression) -> list[Expression]:
     """One character and what follows it."""
-    return [concat(RAW, rest), *_escapes(ESCAPES, rest)]
+    return [concat(*unit, rest) for unit in _UNIT]
 
 
 def any_string(define: Define) -> Reference:
@@ -100,19 +104,24 @@ def other_name(define: Define, excluded: frozenset[str], label: str) -> Referenc
     for prefix in sorted(prefixes):
         if prefix:
             children[prefix[:-1]].append(prefix[-1])
-    rest = _tail(define)
     names = {prefix: Reference(f"{label}_{at}") for at, prefix in enumerate(sorted(prefixes))}
     for prefix, units in children.items():
         options: list[Expression] = [] if prefix in finished else [_QUOTE]
-        options += _leaving(units, rest)
+        options += _leaving(define, units)
         options += [concat(Text(unit), names[(*prefix, unit)]) for unit in units]
         body = either(options)
         define(names[prefix].name, lambda body=body: body)  # type: ignore[misc]
     return names[()]
 
 
-def _leaving(units: list[str], rest: Reference) -> list[Expression]:
-    """Alternatives for every character but the given ones."""
+def _leaving(define: Define, units: list[str]) -> list[Expression]:
+    """Alternatives for every character but the given ones, and any rest of a string after it."""
+    rest = _tail(define)
     kept = [(ord(unit), ord(unit)) for unit in units if len(unit) == 1]
     raw = CharacterClass.of([*kept, (0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)], negated=True)
-    return [concat(raw, rest), *_escapes([each for each in ESCAPES if each not in units], rest)]
+    leaving = concat(raw, rest)
+    if len(kept) == len(units):
+        escaped = (concat(*spelling, rest) for spelling in _UNIT[1:])
+        return [leaving, define("string_escaped", lambda: either(escaped))]
+    others = _escapes(each for each in ESCAPES if each not in units)
+    return [leaving, *(concat(*spelling, rest) for spelling in others)]
