@@ -66,7 +66,7 @@ def statistic(values, cells=20):
 
 @pytest.mark.parametrize("purpose", Purpose)
 def test_draws_are_uniform_over_positions_and_over_seeds(purpose):
-    # 19 degrees of freedom: 52.4 is the upper 1e-4... quantile of chi-square is 50.8.
+    # 50.8 is the upper 1e-4 quantile of chi-square with 19 degrees of freedom.
     assert statistic([uniform(3, position, purpose) for position in range(4000)]) < 50.8
     assert statistic([uniform(seed, 3, purpose) for seed in range(4000)]) < 50.8
 

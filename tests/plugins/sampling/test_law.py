@@ -221,6 +221,15 @@ def test_lesson_thirteen_forcing_hurts(box):
     assert box.plan(5).run(round)[0].kept_mass == (pytest.approx(0.25),)
 
 
+@pytest.mark.parametrize("shift", [-5000, 5000])
+def test_kept_mass_of_large_logits(box, shift):
+    logits = np.array([1, 2, 3, 4]) + float(shift)
+    allowed = [True, False, True, False]
+    round = box.round(logits[None, None], [box.config()], allowed_after=[lambda _: allowed])
+    (kept,) = box.plan(4).run(round)[0].kept_mass
+    assert kept == pytest.approx(box.kept_mass(logits, allowed), rel=1e-5)
+
+
 def test_kept_mass_ignores_truncation_and_temperature_but_not_penalties(box):
     logits = np.log([0.4, 0.3, 0.2, 0.1]).astype(np.float32)
     allowed = [False, True, True, False]

@@ -176,6 +176,23 @@ def test_an_accepted_end_token_ends_the_row(box, monkeypatch):
         assert (row.tokens, row.accepted) == (tuple(drafts[: place + 1]), place + 1)
 
 
+def test_nothing_after_an_accepted_end_token_can_fail(box):
+    round = box.round(np.zeros((1, 2, 5)), [box.config(temperature=0)], drafts=[[0]])
+    ended = (MaskState.UNCONSTRAINED, MaskState.DEAD_END)
+    (row,) = box.plan(5, end_ids=(0,)).run(evolve(round, states=(ended,)))
+    assert (row.tokens, row.accepted, row.failure) == ((0,), 1, None)
+
+
+@pytest.mark.parametrize("draft", [1, 3])
+def test_a_greedy_row_ignores_q_even_when_flagged_as_sampled(box, monkeypatch, draft):
+    force(monkeypatch, accept=2.0, resample=0.5, sample=0.5)
+    round = sparse_round(
+        box, [[0.1, 0.2, 0.3, 0.4]] * 2, [[draft]], [[[1, 3]]], [[[0.5, 0.5]]], seeds=[0]
+    )
+    (row,) = box.plan(4).run(evolve(round, configs=(box.config(temperature=0),)))
+    assert row.tokens == ((3, 3) if draft == 3 else (3,))
+
+
 def test_a_rejected_end_token_does_not(box, monkeypatch):
     row = walk(box, monkeypatch, 0.5, drafts=[1, 0, 3], end_ids=(0,))
     assert (row.tokens, row.accepted) == ((1, 1), 1)
@@ -220,15 +237,14 @@ def test_a_draft_that_its_own_q_excludes_is_an_integrity_error(box):
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 4}])
 def test_a_vanished_residual_draws_from_p(box, monkeypatch, options):
-    force(monkeypatch, accept=1.0, resample=0.6, sample=0.5)
-    p = np.array([0.1, 0.2, 0.3, 0.4], dtype=np.float32)
+    force(monkeypatch, accept=2.0, resample=0.5, sample=0.5)  # 2 rejects even p = q
+    p = np.array([0.1, 0.2, 0.3, 0.4, 0.0], dtype=np.float32)  # of 5, so that top-k 4 ranks
     round = sparse_round(
-        box, [p, p], [[3]], [[[0, 1, 2, 3]]], [[(p * (1 + 1e-7)).tolist()]], seeds=[0]
+        box, [p, p], [[3]], [[[0, 1, 2, 3, 4]]], [[(p * (1 + 1e-7)).tolist()]], seeds=[0]
     )
     round = evolve(round, configs=(box.config(**options),))
-    (row,) = box.plan(4).run(round)
-    assert row.accepted in (0, 1)
-    assert row.tokens[0] in ((3,) if row.accepted else (2, 3))
+    (row,) = box.plan(5).run(round)
+    assert (row.tokens, row.accepted) == ((2,), 0)
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 30}, {"top_p": 0.95}])
