@@ -1,0 +1,1 @@
+"""Drafts by copying: an example plugin."""
