@@ -245,9 +245,18 @@ class Program:
             self.target.fold(lanes, counts, self.state)
             if self._drafter is not None:
                 self._drafter.commit()
-        tokens = [row.tokens[:count] for row, count in zip(pending.sampled, counts, strict=True)]
-        self._plan.commit(lanes, tokens, self.state)
+        self._count(pending, counts)
         self._pending = None
+
+    def _count(self, pending: PendingBatch, counts: Sequence[int]) -> None:
+        """Counts committed tokens of the rows whose law looks at them; a dense row per lane is not free."""
+        lanes, tokens = [], []
+        for row, sampled, count in zip(pending.rows, pending.sampled, counts, strict=True):
+            if row.config.penalised and count:
+                lanes.append(row.lane)
+                tokens.append(sampled.tokens[:count])
+        if lanes:
+            self._plan.commit(lanes, tokens, self.state)
 
     def abort(self, pending: PendingBatch) -> None:
         """Drops the open batch; the lanes are as before it."""

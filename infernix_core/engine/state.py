@@ -32,6 +32,7 @@ class LaneState:
     device: torch.device
     _tensors: dict[str, Tensor] = field(factory=dict, init=False)
     _slots: tuple[str, ...] = field(default=(), init=False)
+    _indices: dict[tuple[int, ...], Tensor] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         leading = {
@@ -58,11 +59,11 @@ class LaneState:
 
     def read_slot(self, name: str, lanes: Sequence[int]) -> Tensor:
         """See ``StateViews``."""
-        return self._tensors[name][list(lanes)]
+        return self._tensors[name].index_select(0, self._index(lanes))
 
     def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
         """See ``StateViews``."""
-        self._tensors[name][list(lanes)] = value
+        self._tensors[name].index_copy_(0, self._index(lanes), value)
 
     def read_pages(self, name: str, lane: int, length: int) -> Tensor:
         """See ``StateViews``."""
@@ -80,3 +81,13 @@ class LaneState:
         """See ``StateViews``."""
         self._tensors[name][: value.shape[0], : value.shape[1]] = value
 
+    def _index(self, lanes: Sequence[int]) -> Tensor:
+        """The lanes as an index tensor. A round asks for the same ones many times, and rounds repeat."""
+        key = tuple(lanes)
+        index = self._indices.get(key)
+        if index is None:
+            if len(self._indices) >= 256:
+                self._indices.clear()
+            index = torch.tensor(key, dtype=torch.int64, device=self.device)
+            self._indices[key] = index
+        return index

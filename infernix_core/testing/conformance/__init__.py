@@ -1,0 +1,31 @@
+"""Conformance suites: tests that state an interface's contract, to be inherited by a plugin's own tests.
+
+Subclass a suite in a test module, name the class ``Test…``, give its fixture, and pytest runs what is inherited.
+This package alone imports pytest, which is no dependency of Infernix: whoever tests brings it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# Before the modules are imported, so that a failing assertion shows its values.
+pytest.register_assert_rewrite(
+    *(
+        f"{__name__}.{name}"
+        for name in ("mask_provider", "walks", "sampler", "rounds", "frontend", "target", "speculative")
+    )
+)
+
+#from infernix_core.testing.conformance.frontend import FrontendSuite  # noqa: E402
+from infernix_core.testing.conformance.mask_provider import MaskProviderSuite  # noqa: E402
+#from infernix_core.testing.conformance.sampler import SamplerSuite  # noqa: E402
+#from infernix_core.testing.conformance.speculative import SpeculativeBackendSuite  # noqa: E402
+from infernix_core.testing.conformance.walks import ContentCase  # noqa: E402
+
+__all__ = [
+    "ContentCase",
+    "FrontendSuite",
+    "MaskProviderSuite",
+    "SamplerSuite",
+    "SpeculativeBackendSuite",
+]
