@@ -45,6 +45,9 @@ def reduce_schema(source: str) -> ReducedSchema:
     return _share(draft.pruned(generating))
 
 
+#: Passes that look for equal nodes; each finds those whose children the pass before has merged.
+SHARING_ROUNDS = 32
+
 #: The shapes that hold every value of their type.
 _PLAIN_OF: dict[str, Shape] = {
     "null": NullShape(),
@@ -223,13 +226,17 @@ def _renumbered(shape: Shape, index: dict[int, int]) -> Shape:
 
 
 def _share(nodes: list[tuple[Shape, ...]]) -> ReducedSchema:
-    """Merges equal nodes, leaves first, so that a grammar spells each of them once."""
-    while True:
+    """Merges equal nodes, leaves first, so that a grammar spells each of them once.
+
+    Nodes that only become equal later than ``SHARING_ROUNDS`` stay apart, which costs size and no meaning.
+    """
+    for _ in range(SHARING_ROUNDS):
         first: dict[tuple[Shape, ...], int] = {}
         target = {node: first.setdefault(shapes, node) for node, shapes in enumerate(nodes)}
         kept = sorted(set(target.values()))
         if len(kept) == len(nodes):
-            return ReducedSchema(tuple(nodes))
+            break
         position = {node: place for place, node in enumerate(kept)}
         index = {node: position[target[node]] for node in target}
         nodes = [_union([_renumbered(shape, index) for shape in nodes[node]]) for node in kept]
+    return ReducedSchema(tuple(nodes))

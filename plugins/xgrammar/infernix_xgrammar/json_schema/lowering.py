@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from infernix_constraints.grammar import (
     CharacterClass,
@@ -59,6 +59,28 @@ def lower_schema(schema: ReducedSchema) -> Grammar:
     return Grammar(lowering.rules, "root")
 
 
+@frozen
+class _Items:
+    """What may still come in an array.
+
+    Attributes:
+        prefix: Nodes of the next positions.
+        items: Node of every later position.
+        least: How many items must come.
+        greatest: How many may come, or None.
+    """
+
+    prefix: tuple[int, ...]
+    items: int | None
+    least: int
+    greatest: int | None
+
+    def after(self) -> _Items:
+        """The same after one more item."""
+        greatest = None if self.greatest is None else self.greatest - 1
+        return _Items(self.prefix[1:], self.items, max(self.least - 1, 0), greatest)
+
+
 @define(eq=False)
 class _Lowering:
     """The rules of one grammar in the making. Values nest by reference, never on the stack."""
@@ -67,6 +89,7 @@ class _Lowering:
     rules: dict[str, Expression] = field(init=False, factory=dict)
     pending: list[int] = field(init=False, factory=list)
     ranges: dict[NumberRange, str] = field(init=False, factory=dict)
+    tails: dict[_Items, str] = field(init=False, factory=dict)
     labels: int = field(init=False, default=0)
 
     def run(self) -> None:
@@ -135,30 +158,31 @@ class _Lowering:
         return self.define(f"spaced_{node}", lambda: concat(_WS, self.value(node)))
 
     def array(self, shape: ArrayShape) -> Expression:
-        """An array. What follows an item is a rule per number of items, as long as that matters."""
-        label = self.label("array")
-        # From this place on every further one is like it.
-        last = max(len(shape.prefix), shape.minimum) + 1
-        if shape.maximum is not None:
-            last = max(shape.maximum, 1)
+        """An array. What may follow an item is a rule per number of items, as long as that matters.
 
-        def then(start: tuple[Expression, ...], separator: str, place: int) -> Expression:
-            """Either an item at this place or the end of the array."""
-            options: list[Expression] = []
-            if shape.maximum is None or place < shape.maximum:
-                node = shape.prefix[place] if place < len(shape.prefix) else shape.items
-                assert node is not None
-                after = Reference(f"{label}_after_{min(place + 1, last)}")
-                options.append(concat(*start, Text(separator), self.spaced(node), after))
-            if place >= shape.minimum:
-                opened = Text(separator) if separator == "[" else Text("")
-                options.append(concat(opened, _WS, Text("]")))
-            return either(options)
+        Such a rule is named by what must and may still come, so arrays of the same items share them.
+        """
+        opening = state = _Items(shape.prefix, shape.items, shape.minimum, shape.maximum)
+        fresh: list[_Items] = []
+        while state.greatest != 0 and state.after() not in self.tails:
+            state = state.after()
+            self.tails[state] = self.label("items")
+            fresh.append(state)
+        for state in fresh:
+            self.rules[self.tails[state]] = self._items(state, (_WS, Text(",")), Text(""))
+        return self._items(opening, (Text("["),), Text("["))
 
-        if shape.maximum != 0:
-            for place in range(1, last + 1):
-                self.rules[f"{label}_after_{place}"] = then((_WS,), ",", place)
-        return then((), "[", 0)
+    def _items(self, state: _Items, start: tuple[Expression, ...], opened: Text) -> Expression:
+        """Either another item or the end of the array."""
+        options: list[Expression] = []
+        if state.greatest != 0:
+            node = state.prefix[0] if state.prefix else state.items
+            assert node is not None
+            after = Reference(self.tails[state.after()])
+            options.append(concat(*start, self.spaced(node), after))
+        if state.least == 0:
+            options.append(concat(opened, _WS, Text("]")))
+        return either(options)
 
     def object(self, shape: ObjectShape) -> Expression:
         """An object. What follows a member is a rule, and so are the names that may come next.
