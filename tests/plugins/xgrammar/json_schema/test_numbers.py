@@ -199,3 +199,56 @@ def test_every_finite_number_and_only_such():
 def test_numbers_without_bounds_are_not_narrowed_by_other_types():
     schema = '{"type": ["number", "string"], "minLength": 3}'
     assert NumberShape(None) in reduce_schema(schema).nodes[0]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "inside", "outside"),
+    [
+        # 2**53 and its even neighbours: the integers between are read as one of them, ties as the even one.
+        (
+            {"exclusiveMinimum": 9007199254740992},
+            ["9007199254740994", "9.007199254740994e15", "9007199254740993.5"],
+            ["9007199254740992", "9007199254740993", "9.007199254740993e15"],
+        ),
+        ({"exclusiveMinimum": 9007199254740994}, ["9007199254740995"], ["9007199254740994"]),
+        (
+            {"exclusiveMaximum": 9007199254740996},
+            ["9007199254740994", "9007199254740994.5"],
+            ["9007199254740995", "9007199254740995.5"],
+        ),
+        (
+            {"exclusiveMaximum": -9007199254740992},
+            ["-9007199254740994"],
+            ["-9007199254740993", "-9007199254740992"],
+        ),
+        # The bound itself lies between two binary64 values.
+        ({"minimum": 9007199254740993}, ["9007199254740994"], ["9007199254740993"]),
+        (
+            {"minimum": 0, "maximum": 1},
+            [
+                "0.00000001",
+                "0.000000012345678901234567",
+                "0.1234567890123456",
+                "1.0000000000000000",
+            ],
+            ["0.000000001", "1.00000000000000000", "0.123456789012345678", "-0", "-0.0", "0e0"],
+        ),
+        (
+            {"maximum": 0},
+            ["0", "0.0", "-5e-324", "-1e308", "-9223372036854775808"],
+            ["5e-324", "-0"],
+        ),
+        (
+            {"minimum": -1e-320, "maximum": -1e-322},
+            ["-1e-320", "-1e-322"],
+            ["-9e-323", "0", "-2e-320"],
+        ),
+    ],
+)
+def test_edges_of_bounded_numbers(bounds, inside, outside):
+    automaton = automaton_of(bounds)
+    for text in inside:
+        assert accepts(automaton, text), text
+        assert satisfies(bounds, text), text
+    for text in outside:
+        assert not accepts(automaton, text), text
