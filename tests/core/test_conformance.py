@@ -2,13 +2,65 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import pytest
 
-from infernix_core.testing.conformance import MaskProviderSuite
+from infernix_core.interfaces.sampling import Sampler
+from infernix_core.interfaces.speculative import DraftRow
+from infernix_core.random import Purpose, uniform
+from infernix_core.testing.conformance import (
+    FrontendSuite,
+    MaskProviderSuite,
+    SpeculativeBackendSuite,
+)
+from infernix_core.testing.drafters import SampledBackend, ScriptedBackend
 from infernix_core.testing.plain_provider import PlainProvider
+from infernix_core.testing.toy import ToyModel
+from infernix_sampling.hooks import infernix_samplers
 
 
 class TestPlainProvider(MaskProviderSuite):
     @pytest.fixture
     def provider(self) -> PlainProvider:
         return PlainProvider()
+
+
+class TestToyModel(FrontendSuite):
+    @pytest.fixture
+    def model(self) -> ToyModel:
+        return ToyModel.make([b"re", b"\n\n", b"\nr", "🙂".encode()[:2]])
+
+    @pytest.fixture
+    def tolerance(self) -> float:
+        return 0.0
+
+
+def repeat(row: DraftRow) -> list[int]:
+    return [row.history[-1], row.history[0], row.history[len(row.history) // 2]]
+
+
+class BackendSuite(SpeculativeBackendSuite):
+    @pytest.fixture
+    def sampler(self) -> Sampler:
+        return next(iter(infernix_samplers())).create()
+
+
+class TestScriptedBackend(BackendSuite):
+    @pytest.fixture
+    def backend(self) -> ScriptedBackend:
+        return ScriptedBackend(repeat)
+
+
+class TestSampledBackend(BackendSuite):
+    @pytest.fixture
+    def backend(self) -> SampledBackend:
+        def law(row: DraftRow, drafts: Sequence[int]) -> tuple[list[int], list[float]]:
+            return [97, 98, row.history[-1] % 7], [0.5, 0.25, 0.25]
+
+        def draw(row: DraftRow, position: int, weights: Sequence[float]) -> int:
+            u = uniform(row.seed, len(row.history) + position, Purpose.DRAFT)
+            return sum(u > bound for bound in itertools.accumulate(weights[:-1]))
+
+        return SampledBackend(law, draw)

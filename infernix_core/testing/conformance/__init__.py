@@ -12,14 +12,22 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{name}"
-        for name in ("mask_provider", "walks", "sampler", "rounds", "frontend", "target", "speculative")
+        for name in (
+            "mask_provider",
+            "walks",
+            "sampler",
+            "rounds",
+            "frontend",
+            "target",
+            "speculative",
+        )
     )
 )
 
-#from infernix_core.testing.conformance.frontend import FrontendSuite  # noqa: E402
+from infernix_core.testing.conformance.frontend import FrontendSuite  # noqa: E402
 from infernix_core.testing.conformance.mask_provider import MaskProviderSuite  # noqa: E402
-#from infernix_core.testing.conformance.sampler import SamplerSuite  # noqa: E402
-#from infernix_core.testing.conformance.speculative import SpeculativeBackendSuite  # noqa: E402
+from infernix_core.testing.conformance.sampler import SamplerSuite  # noqa: E402
+from infernix_core.testing.conformance.speculative import SpeculativeBackendSuite  # noqa: E402
 from infernix_core.testing.conformance.walks import ContentCase  # noqa: E402
 
 __all__ = [

@@ -97,9 +97,13 @@ class MaskProviderSuite:
         for case in contents:
             for matcher, _ in self._walks(bound, vocabulary, case, frame):
                 row = fill(matcher, vocabulary)
-                assert (row == fill(matcher, vocabulary, before=-1)).all(), "a word was left as it was"
+                assert (row == fill(matcher, vocabulary, before=-1)).all(), (
+                    "a word was left as it was"
+                )
                 tokens = set(legal(row))
-                assert max(tokens, default=0) < vocabulary.size, "a bit is set beyond the vocabulary"
+                assert max(tokens, default=0) < vocabulary.size, (
+                    "a bit is set beyond the vocabulary"
+                )
                 assert not tokens & forbidden
                 ends = set(vocabulary.end_ids) if matcher.may_end else set()
                 assert tokens & vocabulary.end_ids == ends
@@ -181,9 +185,20 @@ class MaskProviderSuite:
                     assert stepped.accept(token)
                 seen = Snapshot.of(stepped, vocabulary)
                 for cut in range(len(raw) + 1):
-                    parts = [ord("h"), ord("m"), close, b"\n\n" + raw[:cut], raw[cut:]]
+                    parts: list[bytes | int] = [
+                        ord("h"),
+                        ord("m"),
+                        close,
+                        b"\n\n" + raw[:cut],
+                        raw[cut:],
+                    ]
                     assert Snapshot.of(compiled.start(parts), vocabulary) == seen
-            for wrong in ([close, b"\nx"], [close, close], [close, b"\n\n", b"\xff"]):
+            outside: list[list[bytes | int]] = [
+                [close, b"\nx"],
+                [close, close],
+                [close, b"\n\n", b"\xff"],
+            ]
+            for wrong in outside:
                 with pytest.raises(ConstraintDeadEnd):
                     compiled.start(wrong)
 
@@ -253,7 +268,9 @@ class MaskProviderSuite:
         cases = [self._language(vocabulary, case, "after thinking") for case in contents]
 
         def route(language: Language, seed: int) -> list[int]:
-            return list(walk(bound.compile(language).start(), vocabulary, random.Random(seed), STEPS))
+            return list(
+                walk(bound.compile(language).start(), vocabulary, random.Random(seed), STEPS)
+            )
 
         jobs = [(language, seed) for language in cases for seed in range(4)]
         expected = [route(*job) for job in jobs]
@@ -314,6 +331,8 @@ class MaskProviderSuite:
         for seed in seeds:
             matcher = compiled.start()
             yield matcher, 0
-            for step, _ in enumerate(walk(matcher, vocabulary, random.Random(seed), STEPS), start=1):
+            for step, _ in enumerate(
+                walk(matcher, vocabulary, random.Random(seed), STEPS), start=1
+            ):
                 if not matcher.terminated:
                     yield matcher, step

@@ -17,7 +17,6 @@ from infernix_core.interfaces.constraints import (
     Regex,
 )
 from infernix_core.interfaces.language import (
-    Content,
     Label,
     Language,
     Literal,
@@ -125,7 +124,9 @@ class Snapshot:
     def of(cls, matcher: GrammarMatcher, vocabulary: Vocabulary) -> Snapshot:
         """Looks at a matcher. A terminated one has no mask."""
         tokens = () if matcher.terminated else tuple(legal(fill(matcher, vocabulary)))
-        return cls(tokens, matcher.may_end and not matcher.terminated, matcher.terminated, matcher.labels())
+        return cls(
+            tokens, matcher.may_end and not matcher.terminated, matcher.terminated, matcher.labels()
+        )
 
 
 def spelling(text: bytes, vocabulary: Vocabulary, rng: random.Random) -> list[int]:
@@ -138,7 +139,9 @@ def spelling(text: bytes, vocabulary: Vocabulary, rng: random.Random) -> list[in
     longest = max(map(len, index))
     tokens, at = [], 0
     while at < len(text):
-        sizes = [n for n in range(1, longest + 1) if text[at : at + n] in index and at + n <= len(text)]
+        sizes = [
+            n for n in range(1, longest + 1) if text[at : at + n] in index and at + n <= len(text)
+        ]
         size = rng.choice(sizes)
         tokens.append(index[text[at : at + size]])
         at += size

@@ -1,0 +1,306 @@
+"""The contract of model frontends as tests, on a loaded model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from infernix_core.engine.sampling_defaults import check_options
+from infernix_core.errors import InvalidPrompt
+from infernix_core.interfaces.constraints import Choice
+from infernix_core.interfaces.frontend import (
+    Channel,
+    LoadedModel,
+    OutputDecoder,
+    PromptInput,
+    StartPhase,
+)
+from infernix_core.interfaces.language import Content, TextExcept, Token, walk
+from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_core.interfaces.vocabulary import TokenClass
+from infernix_core.testing.conformance.target import Runner
+from infernix_core.testing.conformance.walks import legal
+from infernix_core.testing.plain_provider import PlainProvider
+
+TEXT = 'Grüße, 你好 🙂!\n\n  A second line: {"a": [1, 2]}\n'
+CHOICE = Choice(["red", "größer 🙂", '{"a": 1}\n\n'])
+
+
+class FrontendSuite:
+    """Inherit it as ``Test…`` and give ``model``.
+
+    Fixtures:
+        model: A ``LoadedModel``, as ``ModelFrontend.load`` gives it; loading it once for all tests is fine.
+            Its vocabulary should be small: some tests try every token.
+        prompts: Prompts that it can prepare; by default a text, tokens, and a message with and without
+            thinking.
+        tolerance: Greatest difference between logits that ought to be equal; 0 for an exact model.
+    """
+
+    @pytest.fixture
+    def model(self) -> LoadedModel:
+        """To be given by the subclass."""
+        raise NotImplementedError("give the fixture 'model'")
+
+    @pytest.fixture
+    def prompts(self) -> Sequence[PromptInput]:
+        """Prompts of every kind."""
+        messages = [{"role": "user", "content": "Which colour?"}]
+        return (
+            PromptInput(text="once upon"),
+            PromptInput(token_ids=[3, 1, 2]),
+            PromptInput(messages=messages, enable_thinking=False),
+            PromptInput(messages=messages, enable_thinking=True),
+        )
+
+    @pytest.fixture
+    def tolerance(self) -> float:
+        """For a model in float32."""
+        return 1e-3
+
+    @pytest.fixture(autouse=True)
+    def _quiet(self) -> Iterator[None]:
+        """One thread and no gradients, as the engine's worker has none."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        with torch.inference_mode():
+            yield
+        torch.set_num_threads(before)
+
+    @pytest.fixture
+    def runner(self, model: LoadedModel) -> Runner:
+        """The target over fresh state."""
+        return Runner(model.target, capacity=4 * model.target.grid + 64)
+
+    @pytest.fixture
+    def ids(self, model: LoadedModel) -> list[int]:
+        """Text tokens, more than three grids of them."""
+        text = model.vocabulary.ids(TokenClass.TEXT)
+        return random.Random(0).choices(text, k=3 * model.target.grid + 40)
+
+    # The prompt, the language and the decoder.
+
+    def test_the_vocabulary_fits_the_model(self, model: LoadedModel) -> None:
+        """Every token has a logit, an output can end, and framing tokens are of their class."""
+        vocabulary = model.vocabulary
+        assert model.target.logits_width >= vocabulary.size
+        assert vocabulary.end_ids
+        for token in vocabulary.framing.values():
+            assert vocabulary.classes[token] is TokenClass.FRAMING
+        assert model.name
+        assert model.context_length > 1
+
+    def test_prompts_are_tokens_of_the_vocabulary(
+        self, model: LoadedModel, prompts: Sequence[PromptInput]
+    ) -> None:
+        """At least one, the same every time; text and tokens are continued without any framing."""
+        for prompt in prompts:
+            prepared = model.prepare(prompt)
+            assert prepared.token_ids
+            assert all(0 <= token < model.vocabulary.size for token in prepared.token_ids)
+            assert model.prepare(prompt).token_ids == prepared.token_ids
+            assert (prepared.phase is StartPhase.RAW) == (prompt.messages is None)
+            if prompt.token_ids is not None:
+                assert prepared.token_ids == tuple(prompt.token_ids)
+            check_options(model.sampling_defaults(prepared))
+            assert isinstance(model.sampling_defaults(prepared), SamplingOptions)
+
+    def test_an_empty_prompt_is_invalid(self, model: LoadedModel) -> None:
+        """There would be nothing to continue."""
+        with pytest.raises(InvalidPrompt):
+            model.prepare(PromptInput(token_ids=[]))
+
+    def test_raw_text_becomes_text_tokens_that_spell_it(self, model: LoadedModel) -> None:
+        """Also where it spells a control token."""
+        spelled = "".join(name + " " for name in model.vocabulary.framing)
+        for text in (TEXT, spelled + "x"):
+            prepared = model.prepare(PromptInput(text=text))
+            kinds = {model.vocabulary.classes[token] for token in prepared.token_ids}
+            assert kinds == {TokenClass.TEXT}
+            assert self._published(model.decoder(prepared), prepared.token_ids)[1] == text
+
+    def test_languages_hold_the_constraint_and_legal_tokens(
+        self, model: LoadedModel, prompts: Sequence[PromptInput]
+    ) -> None:
+        """No END, no FORBIDDEN; raw continuation is the content alone."""
+        for prompt in prompts:
+            prepared = model.prepare(prompt)
+            language = model.language(prepared, CHOICE)
+            assert language == model.language(prepared, CHOICE), "equal requests share a grammar"
+            nodes = list(walk(language))
+            assert Content(CHOICE) in nodes
+            if prepared.phase is StartPhase.RAW:
+                assert language == Content(CHOICE)
+            named = {node.id for node in nodes if isinstance(node, Token)}
+            named |= {token for node in nodes if isinstance(node, TextExcept) for token in node.ids}
+            for token in named:
+                assert model.vocabulary.classes[token] in (TokenClass.TEXT, TokenClass.FRAMING)
+
+    def test_the_decoder_publishes_the_languages_content(
+        self, model: LoadedModel, prompts: Sequence[PromptInput]
+    ) -> None:
+        """Random outputs of the language, to their end: the content is one of the choices."""
+        vocabulary = model.vocabulary
+        bound = PlainProvider().bind(vocabulary)
+        for prompt in prompts:
+            prepared = model.prepare(prompt)
+            compiled = bound.compile(model.language(prepared, CHOICE))
+            for seed in range(4):
+                rng, matcher, tokens = random.Random(seed), compiled.start(), list[int]()
+                while not matcher.terminated:
+                    row = np.zeros(vocabulary.words, dtype=np.int32)
+                    assert matcher.fill(row)
+                    possible = legal(row)
+                    framing = [t for t in possible if vocabulary.classes[t] is TokenClass.FRAMING]
+                    closes = len(tokens) > 8 and framing
+                    token = rng.choice(framing if closes else possible)
+                    assert matcher.accept(token)
+                    tokens.append(token)
+                reasoning, content = self._published(model.decoder(prepared), tokens[:-1])
+                assert content in CHOICE.literals
+                if prepared.phase is not StartPhase.REASONING:
+                    assert not reasoning
+
+    def test_decoder_states_are_values(
+        self, model: LoadedModel, prompts: Sequence[PromptInput]
+    ) -> None:
+        """A step changes no earlier state, so that a preview can be dropped."""
+        special = [*model.vocabulary.framing.values()]
+        text = model.vocabulary.ids(TokenClass.TEXT)
+        for prompt in prompts:
+            decoder = model.decoder(model.prepare(prompt))
+            rng, state = random.Random(2), decoder.start()
+            taken = []
+            for _ in range(60):
+                token = rng.choice(special if special and rng.random() < 0.1 else text)
+                after, segments = decoder.step(state, token)
+                assert all(segment.text for segment in segments)
+                taken.append((state, token, segments, decoder.finish(state)))
+                state = after
+            for state, token, segments, held in taken:
+                assert decoder.step(state, token)[1] == segments
+                assert decoder.finish(state) == held
+
+    def test_streaming_equals_the_whole(
+        self, model: LoadedModel, prompts: Sequence[PromptInput]
+    ) -> None:
+        """Content arrives in order and complete; a cut character becomes one U+FFFD at the end."""
+        raw = TEXT.encode()
+        single = {
+            model.vocabulary.token_bytes[token]: token
+            for token in model.vocabulary.ids(TokenClass.TEXT)
+        }
+        if any(bytes([value]) not in single for value in raw):
+            pytest.skip("the vocabulary has no single bytes")
+        for prompt in prompts:
+            prepared = model.prepare(prompt)
+            if prepared.phase is StartPhase.REASONING:
+                continue
+            decoder = model.decoder(prepared)
+            for end in range(len(raw) + 1):
+                tokens = [single[bytes([value])] for value in raw[:end]]
+                whole = raw[:end].decode(errors="replace")
+                assert self._published(decoder, tokens) == ("", whole)
+
+    # The mathematics.
+
+    def test_prefill_in_chunks(self, runner: Runner, ids: list[int], tolerance: float) -> None:
+        """Chunks that start on the grid give what one pass gives."""
+        grid = runner.target.grid
+        for length in (1, grid, grid + 1, 3 * grid + 7):
+            whole = runner.last(0, ids[:length])
+            assert whole.dtype == torch.float32
+            assert whole.shape == (runner.target.logits_width,)
+            for chunk in (grid, 2 * grid):
+                close(runner.last(1, ids[:length], chunk), whole, tolerance)
+
+    def test_verify_and_fold_equal_the_prompt(
+        self, runner: Runner, ids: list[int], tolerance: float
+    ) -> None:
+        """Token by token, and in blocks of which a part is accepted, in a batch of different rows."""
+        start = runner.target.grid + 3
+        runner.prefill(2, ids[:start])
+        runner.prefill(0, ids[:5])
+        at = [start, 5]
+        for counts in ((1, 1), (3, 0), (0, 4), (2, 5), (5, 1), (1, 2)):
+            wrong = [(token + 1) % len(ids) for token in ids[:2]]
+            columns = [
+                [*ids[p : p + max(n, 1)], *wrong][:6] for p, n in zip(at, counts, strict=True)
+            ]
+            actual = runner.logits(runner.verify([2, 0], at, columns).hidden)
+            runner.fold([2, 0], counts)
+            for row, count in enumerate(counts):
+                for column in range(max(count, 1)):
+                    expected = runner.last(1, ids[: at[row] + column + 1])
+                    close(actual[row, column], expected, tolerance)
+            at = [p + n for p, n in zip(at, counts, strict=True)]
+
+    def test_a_verify_reads_slots_and_a_fold_of_nothing_leaves_them(
+        self, runner: Runner, ids: list[int]
+    ) -> None:
+        """To the last bit, while another row of the batch moves on."""
+        for lane in (0, 1):
+            runner.prefill(lane, ids[:7])
+        before = runner.slots(0), runner.slots(1)
+        runner.verify([0, 1], [7, 7], [ids[7:11], ids[7:9]])
+        for lane in (0, 1):
+            for name, value in runner.slots(lane).items():
+                assert torch.equal(value, before[lane][name]), name
+        runner.fold([0, 1], [0, 2])
+        for name, value in runner.slots(0).items():
+            assert torch.equal(value, before[0][name]), name
+
+    def test_a_fold_is_the_verified_trajectory(self, runner: Runner, ids: list[int]) -> None:
+        """One wide verify leaves the state that the same columns leave one at a time."""
+        for lane in (0, 1):
+            runner.prefill(lane, ids[:9])
+        runner.verify([0], [9], [ids[9:14]])
+        runner.fold([0], [5])
+        for position in range(9, 14):
+            runner.verify([1], [position], [[ids[position]]])
+            runner.fold([1], [1])
+        for name, value in runner.slots(1).items():
+            torch.testing.assert_close(runner.slots(0)[name], value, rtol=1e-4, atol=1e-4)
+
+    def test_a_lane_keeps_nothing_of_an_earlier_sequence(
+        self, runner: Runner, ids: list[int]
+    ) -> None:
+        """Cleared slots and overwritten pages are as good as new."""
+        fresh = runner.last(0, ids[:6])
+        runner.prefill(1, ids[::-1][: 2 * runner.target.grid])
+        close(runner.last(1, ids[:6]), fresh, 0.0)
+
+    def test_what_a_model_cannot_give(self, model: LoadedModel, runner: Runner) -> None:
+        """An unknown feature is an error; an unknown draft head is a reason."""
+        with pytest.raises(ValueError, match="no such feature"):
+            runner.prefill(0, [1], features=("no such feature",))
+        assert isinstance(model.target.draft_head("no such head"), str)
+
+    def test_embeddings_have_the_width_of_hidden(self, runner: Runner) -> None:
+        """One per id."""
+        hidden = runner.prefill(0, [1, 2])[0][1].hidden
+        embedded = runner.target.embed(torch.tensor([[1, 2]], device=runner.target.device))
+        assert embedded.shape == hidden.shape
+
+    @staticmethod
+    def _published(decoder: OutputDecoder, tokens: Sequence[int]) -> tuple[str, str]:
+        """Reasoning and content of an output."""
+        texts = dict.fromkeys(Channel, "")
+        state = decoder.start()
+        for token in tokens:
+            state, segments = decoder.step(state, token)
+            for segment in segments:
+                texts[segment.channel] += segment.text
+        for segment in decoder.finish(state):
+            texts[segment.channel] += segment.text
+        return texts[Channel.REASONING], texts[Channel.CONTENT]
+
+
+def close(actual: Tensor, expected: Tensor, tolerance: float) -> None:
+    """Equal within the tolerance; what is infinite or NaN is so in both."""
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance, equal_nan=True)

@@ -1,0 +1,28 @@
+"""The conformance suite on tiny random checkpoints of the family."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infernix_core.interfaces.frontend import LoadOptions
+from infernix_core.testing.conformance import FrontendSuite
+from tests.frontends.qwen3_5.checkpoints import write_checkpoint
+
+
+@pytest.fixture(scope="module", params=["ordinary", "deterministic"])
+def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from infernix_qwen3_5.frontend import Qwen3_5Frontend
+
+    directory: Path = tmp_path_factory.mktemp(request.param)
+    write_checkpoint(directory)
+    options = LoadOptions(deterministic=request.param == "deterministic")
+    return Qwen3_5Frontend().load(directory, options)
+
+
+class TestQwen35(FrontendSuite):
+    @pytest.fixture
+    def model(self, loaded: Any) -> Any:
+        return loaded
