@@ -14,6 +14,7 @@ from infernix_constraints.grammar import (
     CharacterClass,
     Expression,
     Reference,
+    Repetition,
     Text,
 )
 from infernix_constraints.json_schema import escape
@@ -23,6 +24,10 @@ from infernix_xgrammar.json_schema.expressions import concat, either
 RAW: Final = CharacterClass.of([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)], negated=True)
 #: All spellings of one character that are longer.
 ESCAPES: Final = tuple(escape(chr(code)) for code in (*range(0x20), 0x22, 0x5C))
+
+#: Greatest length for which runs of raw characters are counted by the grammar library instead of by rules.
+#: Every possible place of the first escape is one alternative then, about two microseconds per mask each.
+MAX_RUN: Final = 128
 
 _QUOTE: Final = Text('"')
 
@@ -35,11 +40,19 @@ def _escapes(spellings: Iterable[str]) -> list[tuple[Expression, ...]]:
     by_stem: dict[str, list[tuple[int, int]]] = {}
     for spelling in spellings:
         by_stem.setdefault(spelling[:-1], []).append((ord(spelling[-1]), ord(spelling[-1])))
-    return [(Text(stem), CharacterClass.of(lasts)) for stem, lasts in by_stem.items()]
+    return [
+        (*((Text(stem),) if stem else ()), CharacterClass.of(lasts))
+        for stem, lasts in by_stem.items()
+    ]
 
 
 #: One character in every spelling.
 _UNIT: Final[tuple[tuple[Expression, ...], ...]] = ((RAW,), *_escapes(ESCAPES))
+
+
+_BACKSLASH: Final = Text("\\")
+#: The escapes once their backslash is written.
+_UNIT_WITHOUT_BACKSLASH: Final = _escapes(spelling[1:] for spelling in ESCAPES)
 
 
 def _unit_then(rest: Expression) -> list[Expression]:
@@ -68,9 +81,33 @@ def counted_string(define: Define, minimum: int, maximum: int | None) -> Referen
         return any_string(define)
     # The last state first, so that no state is defined before the one it refers to.
     for used in reversed(range(max(minimum, maximum or 0) + 1)):
-        _counted(define, max(minimum - used, 0), None if maximum is None else maximum - used)
-    opened = concat(_QUOTE, _counted(define, minimum, maximum))
-    return define(f"string_{_count_name(minimum, maximum)}", lambda: opened)
+        rest = _counted(define, max(minimum - used, 0), None if maximum is None else maximum - used)
+    if maximum is not None and maximum <= MAX_RUN:
+        rest = _raw_run(define, minimum, maximum)
+    return define(f"string_{_count_name(minimum, maximum)}", lambda: concat(_QUOTE, rest))
+
+
+def _raw_run(define: Define, minimum: int, maximum: int) -> Reference:
+    """The rest of a string, up to its first escape as a counted run, from there on state by state.
+
+    The masks of a chain's states are computed one by one when they are first reached, each as slow as all
+    of this. The alternative of one character before the escape is a rule of its own because a plain class
+    beside the counted ones makes a library leave its fast path.
+    """
+    options: list[Expression] = [concat(Repetition(RAW, minimum, maximum), _QUOTE)]
+    for used in range(maximum):
+        name = _count_name(max(minimum - used - 1, 0), maximum - used - 1)
+        rest = Reference(f"string_rest_{name}")
+        escapes = [concat(*unit, rest) for unit in _UNIT_WITHOUT_BACKSLASH]
+        escaped = define(f"string_escape_{name}", lambda escapes=escapes: either(escapes))  # type: ignore[misc]
+        if used == 0:
+            options.append(concat(_BACKSLASH, escaped))
+        elif used == 1:
+            single = [concat(RAW, *unit, rest) for unit in _UNIT[1:]]
+            options.append(define(f"string_single_{name}", lambda single=single: either(single)))  # type: ignore[misc]
+        else:
+            options.append(concat(Repetition(RAW, used, used), _BACKSLASH, escaped))
+    return define(f"string_run_{_count_name(minimum, maximum)}", lambda: either(options))
 
 
 def _count_name(minimum: int, maximum: int | None) -> str:

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from infernix_core.errors import RequestError
 from infernix_core.interfaces.constraints import JsonSchema
 from infernix_core.interfaces.language import Content
-from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_xgrammar.provider import XGrammarMaskProvider
 from tests.plugins.xgrammar.json_schema import random_schemas
 from tests.plugins.xgrammar.json_schema.cases import CASES, TEXTS, layouts
@@ -151,3 +151,71 @@ def test_many_optional_members(compiled):
         swapped = [*chosen[1:], chosen[0]]
         if len(swapped) > 1:
             assert not accepts(grammar, json.dumps({names[place]: None for place in swapped}))
+
+
+def test_counted_strings_count_escapes_wherever_they_stand(compiled):
+    for least, greatest in ((0, 1), (0, 2), (1, 3), (3, 40), (0, 128), (0, 129), (130, 200)):
+        grammar = compiled({"type": "string", "minLength": least, "maxLength": greatest})
+        for length in {max(least - 1, 0), least, greatest - 1, greatest, greatest + 1}:
+            for place in {0, 1, 2, length // 2, length - 2, length - 1}:
+                for escapes in ("\n", '"\u0001', "\\😀"):
+                    text = ("é" * length)[:place] + escapes + ("a" * length)[place + len(escapes) :]
+                    accepted = accepts(grammar, json.dumps(text, ensure_ascii=False))
+                    assert accepted == (least <= len(text) <= greatest), (least, greatest, text)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "maxLength": 5},
+        {"type": "string", "minLength": 3, "maxLength": 60},
+        {"type": "array", "items": {"type": "string", "minLength": 2, "maxLength": 9}},
+        {"type": "object", "properties": {"ab": {"maxLength": 30}, "a\n": {"type": "number"}}},
+        {"type": "array", "items": {"enum": ["a", "ab\n", "b"]}, "minItems": 2, "maxItems": 3},
+        {
+            "type": "object",
+            "properties": {"b": {"minimum": -3.5, "maximum": 12}},
+            "required": ["b"],
+        },
+    ],
+)
+def test_masks_over_longer_tokens_agree_with_their_bytes(compiled, schema):
+    random = Random(7)
+    by_bytes = compiled(schema)
+    documents = [walk(by_bytes, random) for _ in range(40)]
+    raw = "".join(filter(None, documents)).encode()
+    cuts = {raw[at : at + random.randint(2, 6)] for at in range(0, len(raw), 3)}
+    cuts |= {
+        b'"' * 2,
+        b'",',
+        b'"]',
+        b'"}',
+        b"\\n\\",
+        b'\\"a',
+        b'a\\"',
+        b'aaa"',
+        b'":',
+        b'", "',
+        b"\n  ",
+    }
+    pieces = sorted(cuts | {bytes([byte]) for byte in range(256)})[:3000]
+    classes = [TokenClass.TEXT] * len(pieces) + [TokenClass.END]
+    vocabulary = Vocabulary((*pieces, b""), tuple(classes))
+    grammar = XGrammarMaskProvider().bind(vocabulary).compile(Content(JsonSchema.of(schema)))
+    row = np.zeros(vocabulary.words, np.int32)
+    for document in documents[:6]:
+        matcher = grammar.start()
+        accepted = b""
+        for byte in (document or "").encode()[:60]:
+            matcher.fill(row)
+            legal = np.unpackbits(row.view(np.uint8), bitorder="little")
+            for token in random.sample(range(len(pieces)), min(400, len(pieces))):
+                expected = _continues(by_bytes, accepted, pieces[token])
+                assert bool(legal[token]) == expected, (accepted, pieces[token])
+            assert matcher.accept(pieces.index(bytes([byte])))
+            accepted += bytes([byte])
+
+
+def _continues(grammar, accepted, piece):
+    matcher = grammar.start([accepted])
+    return all(matcher.accept(byte) for byte in piece)
