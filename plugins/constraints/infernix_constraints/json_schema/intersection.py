@@ -21,7 +21,7 @@ from infernix_constraints.json_schema.graph import (
     StringShape,
 )
 from infernix_constraints.json_schema.numbers import highest, integer_shape, lowest, number_range
-from infernix_constraints.json_schema.values import identity
+from infernix_constraints.json_schema.values import Identity, Value, identity
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 #: Greatest length of strings and arrays that is counted.
@@ -72,12 +72,11 @@ class Intersection:
     def _finite(self, alternative: Alternative) -> list[Shape]:
         owner = next(each for each in alternative if each.finite)
         candidates = owner.finite[0]
-        distinct = {identity(value): value for value in reversed(candidates.values)}
-        left = [
-            value
-            for value in reversed(distinct.values())
-            if self.conjunctions.satisfied(value, alternative)
-        ]
+        distinct: dict[Identity, Value] = {}
+        for value in candidates.values:
+            distinct.setdefault(identity(value), value)
+        satisfied = self.conjunctions.satisfied
+        left = [value for value in distinct.values() if satisfied(value, alternative)]
         if left:
             return [FiniteShape(tuple(left))]
         what = "no value of it satisfies the assertions beside it"

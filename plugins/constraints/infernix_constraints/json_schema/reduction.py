@@ -21,7 +21,7 @@ from infernix_constraints.json_schema.graph import (
 from infernix_constraints.json_schema.intersection import Intersection
 from infernix_constraints.json_schema.source import read_json
 from infernix_constraints.json_schema.values import Identity, Value, identity, kind_of
-from infernix_core.errors import Location, UnsatisfiableSchema
+from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 
 def reduce_schema(source: str) -> ReducedSchema:
@@ -44,6 +44,9 @@ def reduce_schema(source: str) -> ReducedSchema:
         raise draft.explain(generating)
     return _share(draft.pruned(generating))
 
+
+#: Greatest sum of the different lengths that one schema counts.
+MAX_COUNTED = 65536
 
 #: Passes that look for equal nodes; each finds those whose children the pass before has merged.
 SHARING_ROUNDS = 32
@@ -68,6 +71,8 @@ class _Draft:
     index: dict[Conjunction, int] = field(init=False, factory=dict)
     nodes: list[tuple[Shape, ...]] = field(init=False, factory=list)
     reasons: list[UnsatisfiableSchema | None] = field(init=False, factory=list)
+    counted: set[Shape] = field(init=False, factory=set)
+    total: int = field(init=False, default=0)
 
     def node(self, conjunction: Conjunction) -> int:
         """The index of a conjunction's node, which is built later if it is new."""
@@ -88,10 +93,24 @@ class _Draft:
             for alternative in expansion.alternatives:
                 shapes += intersection.shapes(alternative)
             self.nodes.append(_union(shapes))
+            self._count(self.nodes[-1], conjunction)
             reasons = intersection.reasons
             if not reasons and expansion.circular is not None:
                 reasons = [_endless(expansion.circular)]
             self.reasons.append(reasons[0] if reasons else None)
+
+    def _count(self, shapes: tuple[Shape, ...], conjunction: Conjunction) -> None:
+        """Adds up what has to be counted one by one."""
+        for shape in shapes:
+            if isinstance(shape, StringShape | ArrayShape) and shape not in self.counted:
+                self.counted.add(shape)
+                self.total += max(shape.minimum, shape.maximum or 0)
+        if self.total > MAX_COUNTED:
+            raise UnsupportedSchema(
+                f"the lengths in the schema add up to more than {MAX_COUNTED}",
+                location=Location(pointer=conjunction[0] if conjunction else ""),
+                hint="smaller limits of lengths, or none",
+            )
 
     def generating(self) -> set[int]:
         """The nodes that generate at least one value: the least fixed point."""

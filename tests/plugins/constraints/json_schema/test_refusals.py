@@ -115,6 +115,11 @@ def test_unsupported_keywords(keyword):
         ({"type": "string", "minLength": 8193}, "", "minLength"),
         ({"maxItems": 8193}, "", "maxItems"),
         ('{"minItems": 1e30}', "", "minItems"),
+        (
+            {"properties": {f"p{n}": {"type": "string", "maxLength": 8192 - n} for n in range(9)}},
+            "/properties/p8",
+            None,
+        ),
         ({"type": "integer", "minimum": 2**63}, "", "minimum"),
         ({"type": "integer", "maximum": -1e30}, "", "maximum"),
         # Not empty, but too narrow for a text of 17 digits that is read back within it.
