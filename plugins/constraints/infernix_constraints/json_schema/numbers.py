@@ -88,7 +88,7 @@ def number_range(lower: Bound | None, upper: Bound | None) -> NumberRange | None
     low, low_open = _threshold(lower)
     high, high_open = _threshold(_mirrored(upper))
     high = -high
-    least, greatest = _next_text(low, low_open), -_next_text(-high, high_open)
+    least, greatest = _next_text(low, low_open), _next_text(-high, high_open).copy_negate()
     first = max(math.floor(low) + 1 if low_open else math.ceil(low), INT64[0])
     last = min(math.ceil(high) - 1 if high_open else math.floor(high), INT64[1])
     integers = IntegerShape(first, last) if first <= last else None
