@@ -35,7 +35,7 @@ class MaskProviderSuite:
         contents: Constraint cases that the provider must know; by default choices alone. ``walks.CASES``
             has one for each further kind.
         invalid: Constraints that it must refuse; by default none.
-        vocabulary: A vocabulary that spells every byte, with END, FORBIDDEN and the framing token
+        vocabulary: One whose first 256 tokens are the single bytes, with END, FORBIDDEN and the framing token
             ``</think>``. Every token is tried at every step, so it should be small.
     """
 

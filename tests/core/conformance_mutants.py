@@ -1,0 +1,363 @@
+"""Implementations with one fault each. Every class here must fail; test_conformance_mutants.py sees to it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from attrs import define, evolve
+
+from infernix_core.interfaces.sampling import MaskState
+from infernix_core.interfaces.vocabulary import TokenClass
+from infernix_core.testing.conformance import (
+    FrontendSuite,
+    MaskProviderSuite,
+    SamplerSuite,
+    SpeculativeBackendSuite,
+)
+from infernix_core.testing.drafters import ScriptedBackend, ScriptedDrafter
+from infernix_core.testing.plain_provider import PlainGrammar, PlainMatcher, PlainProvider
+from infernix_core.testing.toy import ToyDecoder, ToyModel, ToyTarget
+from infernix_sampling.sampler import TorchSampler, TorchSamplerPlan
+
+
+class Provider(MaskProviderSuite):
+    matcher = PlainMatcher
+    ignores_prefix = False
+
+    @pytest.fixture
+    def provider(self):
+        suite = self
+
+        class Grammar(PlainGrammar):
+            def start(self, prefix=()):
+                plain = super().start(() if suite.ignores_prefix else prefix)
+                return suite.matcher(plain.vocabulary, plain.items, plain.masks)
+
+        class Mutant(PlainProvider):
+            def bind(self, vocabulary):
+                return Mutant(vocabulary)
+
+            def compile(self, language):
+                grammar = super().compile(language)
+                return Grammar(grammar.vocabulary, grammar.language)
+
+        return Mutant()
+
+
+class Matcher(PlainMatcher):
+    def set(self, row, token, value=True):
+        bit = 1 << (token & 31)
+        word = (int(row[token >> 5]) | bit) if value else (int(row[token >> 5]) & ~bit)
+        word &= 0xFFFFFFFF
+        row[token >> 5] = word - (1 << 32) if word >> 31 else word
+
+
+class TestBitBeyondTheVocabulary(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def fill(self, row):
+            legal = super().fill(row)
+            if legal:
+                self.set(row, self.vocabulary.size)
+            return legal
+
+
+class TestWordsLeftAsTheyWere(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def fill(self, row):
+            before = row.copy()
+            legal = super().fill(row)
+            row |= before & -(row == 0).astype(row.dtype)
+            return legal
+
+
+class TestEndAlwaysLegal(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def fill(self, row):
+            super().fill(row)
+            for token in self.vocabulary.end_ids:
+                self.set(row, token)
+            return True
+
+
+class TestForbiddenLegal(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def fill(self, row):
+            legal = super().fill(row)
+            for token in self.vocabulary.ids(TokenClass.FORBIDDEN):
+                self.set(row, token, legal)
+            return legal
+
+
+class TestTokenSpanningPartsIsMissing(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def fill(self, row):
+            super().fill(row)
+            for token, raw in enumerate(self.vocabulary.token_bytes):
+                if len(raw) > 1:
+                    self.set(row, token, False)
+            return bool(row.any())
+
+
+class TestSaysNothingIsLegalButFills(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def fill(self, row):
+            super().fill(row)
+            return True
+
+
+class TestRefusalMoves(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def accept(self, token):
+            before, accepted = self.items, super().accept(token)
+            if not accepted:
+                self.items = frozenset(list(before)[:1])
+            return accepted
+
+
+class TestTerminationSurvivesRollback(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def rollback(self, mark):
+            self.items = mark[0]
+
+
+class TestRollbackForgetsOneToken(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def rollback(self, mark):
+            super().rollback(self.last if hasattr(self, "last") else mark)
+
+        def accept(self, token):
+            self.last = self.mark()
+            return super().accept(token)
+
+
+class TestLabelsSurviveRollback(Provider):
+    class matcher(Matcher):  # noqa: N801
+        def labels(self):
+            self.kept = tuple(dict.fromkeys((*getattr(self, "kept", ()), *super().labels())))
+            return self.kept
+
+
+class TestPrefixIgnored(Provider):
+    ignores_prefix = True
+
+
+class Sampler(SamplerSuite):
+    plan_class = TorchSamplerPlan
+    draws = 384
+
+    @pytest.fixture
+    def sampler(self):
+        suite = self
+
+        class Mutant(TorchSampler):
+            def plan(self, spec):
+                return suite.plan_class(spec)
+
+        return Mutant()
+
+
+class TestIgnoresMasks(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            free = tuple(tuple(MaskState.UNCONSTRAINED for _ in row) for row in round.states)
+            return super().run(evolve(round, states=free))
+
+
+class TestIgnoresTopP(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            configs = tuple(evolve(config, top_p=1.0) for config in round.configs)
+            return super().run(evolve(round, configs=configs))
+
+
+class TestPenaltiesOfDraftsForgotten(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            rows = super().run(round)
+            return tuple(
+                evolve(row, tokens=row.tokens[:1], accepted=min(row.accepted, 1))
+                if config.penalised
+                else row
+                for row, config in zip(rows, round.configs, strict=True)
+            )
+
+
+class TestSeedDependsOnTheRow(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            configs = tuple(evolve(c, seed=c.seed + n) for n, c in enumerate(round.configs))
+            return super().run(evolve(round, configs=configs))
+
+
+class TestPositionIgnored(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            return super().run(evolve(round, positions=(0,) * len(round.positions)))
+
+
+class TestSampledDraftsTakenForCertain(Sampler):
+    """A certain draft is kept with p(draft), so a draft of q's gets p(draft) q(draft): not the law's share."""
+
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            rows = super().run(round)
+            return tuple(
+                evolve(row, tokens=(int(round.drafts[n, 0]), *row.tokens[1:]))
+                if round.extents[n] and row.tokens and row.accepted == 0
+                else row
+                for n, row in enumerate(rows)
+            )
+
+
+class TestKeptMassAlwaysOne(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            return tuple(
+                evolve(row, kept_mass=(1.0,) * len(row.tokens)) for row in super().run(round)
+            )
+
+
+class TestOneFailureFailsAll(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            rows = super().run(round)
+            failed = next((row for row in rows if row.failure is not None), None)
+            return rows if failed is None else (failed,) * len(rows)
+
+
+class TestCountsEachTokenOnce(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def commit(self, lanes, tokens, views):
+            super().commit(lanes, [list(dict.fromkeys(row)) for row in tokens], views)
+
+
+class Frontend(FrontendSuite):
+    target = ToyTarget
+    decoder = ToyDecoder
+
+    @pytest.fixture
+    def model(self):
+        suite = self
+
+        class Mutant(ToyModel):
+            def decoder(self, prompt):
+                plain = super().decoder(prompt)
+                return suite.decoder(plain.vocabulary, plain.reasoning)
+
+        model = ToyModel.make([b"re", b"\n\n"])
+        return Mutant(self.target(model.vocabulary))
+
+    @pytest.fixture
+    def tolerance(self):
+        return 0.0
+
+
+class TestFoldsEveryColumn(Frontend):
+    class target(ToyTarget):  # noqa: N801
+        def fold(self, lanes, counts, views):
+            super().fold(lanes, [6 if count else 0 for count in counts], views)
+
+
+class TestFoldsNothingWrongly(Frontend):
+    class target(ToyTarget):  # noqa: N801
+        def fold(self, lanes, counts, views):
+            super().fold(lanes, [max(count, 1) for count in counts], views)
+
+
+class TestVerifyWritesSlots(Frontend):
+    class target(ToyTarget):  # noqa: N801
+        def forward(self, batch, views, features=()):
+            output = super().forward(batch, views, features)
+            views.write_slot("toy.digest", batch.lanes, output.hidden[:, 0, 0])
+            return output
+
+
+class TestChunksForgetTheirStart(Frontend):
+    class target(ToyTarget):  # noqa: N801
+        def forward(self, batch, views, features=()):
+            if batch.kind.value == "prefill" and batch.starts[0]:
+                views.write_slot("toy.digest", batch.lanes, torch.zeros(1, dtype=torch.int64))
+            return super().forward(batch, views, features)
+
+
+class TestDecoderDropsACutCharacter(Frontend):
+    class decoder(ToyDecoder):  # noqa: N801
+        def finish(self, state):
+            return ()
+
+
+class TestDecoderPublishesTheSeparator(Frontend):
+    class decoder(ToyDecoder):  # noqa: N801
+        def step(self, state, token):
+            after, segments = super().step(state, token)
+            return evolve(after, skip=b""), segments
+
+
+class TestDecoderKeepsStateInItself(Frontend):
+    @define
+    class decoder(ToyDecoder):  # noqa: N801
+        def step(self, state, token):
+            state = getattr(self, "kept", state)
+            after, segments = super().step(state, token)
+            object.__setattr__(self, "kept", after)
+            return after, segments
+
+
+class Backend(SpeculativeBackendSuite):
+    drafter = ScriptedDrafter
+
+    @pytest.fixture
+    def backend(self):
+        suite = self
+
+        class Mutant(ScriptedBackend):
+            def bind(self, target, vocabulary, *, lanes, width):
+                return suite.drafter(self.script)
+
+        return Mutant(lambda row: [row.history[-1]] * 4)
+
+
+class TestDraftsBeyondTheLimit(Backend):
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def _draft(self, rows):
+            return super()._draft([evolve(row, limit=4) for row in rows])
+
+
+class TestAbortLeavesTheRoundOpen(Backend):
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def abort(self):
+            self._prepared = None
+
+
+class TestCommitsBeforeItIsAsked(Backend):
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def propose(self, rows, views):
+            proposal = super().propose(rows, views)
+            lanes = [row.lane for row in rows]
+            views.write_slot(
+                "scripted.executed", lanes, views.read_slot("scripted.executed", lanes) + 1
+            )
+            return proposal
+
+
+class TestCountsRejectedColumns(Backend):
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def prepare_commit(self, counts, features, views):
+            super().prepare_commit([features["final"].shape[1]] * len(counts), features, views)
+
+
+class TestReadsRejectedFeatures(Backend):
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def prepare_commit(self, counts, features, views):
+            super().prepare_commit(counts, features, views)
+            self.seen = int(features["final"].sum())
+
+        def _draft(self, rows):
+            proposal = super()._draft(rows)
+            return evolve(proposal, ids=proposal.ids + getattr(self, "seen", 0) % 7)
+
+
+class TestRebuildsNothing(Backend):
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def rebuild(self, lane, history, features, views):
+            """Leaves the lane empty."""
