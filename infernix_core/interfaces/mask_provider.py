@@ -64,7 +64,7 @@ class CompiledGrammar(Protocol):
         """Approximate bytes held; may grow while it is used."""
 
     def start(self, prefix: Sequence[bytes | int] = ()) -> GrammarMatcher:
-        """A matcher that has accepted ``prefix``: bytes as text, ints as token ids.
+        """A matcher that has accepted ``prefix``: bytes as text of literals and contents, ints as token ids.
 
         Raises:
             ConstraintDeadEnd: The prefix does not belong to the language.
