@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+import infernix_core
 from infernix_core.interfaces.sampling import Sampler
 from infernix_core.interfaces.speculative import DraftRow
 from infernix_core.random import Purpose, uniform
@@ -64,3 +67,13 @@ class TestSampledBackend(BackendSuite):
             return sum(u > bound for bound in itertools.accumulate(weights[:-1]))
 
         return SampledBackend(law, draw)
+
+
+def test_only_the_suites_import_pytest() -> None:
+    core = Path(infernix_core.__file__).parent
+    importing = {
+        path.relative_to(core).parts[:2]
+        for path in core.rglob("*.py")
+        if re.search(r"^\s*(import|from) pytest", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert importing == {("testing", "conformance")}

@@ -35,7 +35,8 @@ class FrontendSuite:
     """Inherit it as ``Test…`` and give ``model``.
 
     Fixtures:
-        model: A ``LoadedModel``, as ``ModelFrontend.load`` gives it; loading it once for all tests is fine.
+        model: A ``LoadedModel``, as ``ModelFrontend.load`` gives it. A module-scoped fixture beside the class may
+            load it once for all tests.
             Its vocabulary should be small: some tests try every token.
         prompts: Prompts that it can prepare; by default a text, tokens, and a message with and without
             thinking.
