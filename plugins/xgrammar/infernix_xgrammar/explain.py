@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from infernix_constraints.grammar import Text
+from infernix_constraints.json_schema import reduce_schema
+from infernix_constraints.json_schema.describe import describe_schema
 from infernix_constraints.printing import expression_text, grammar_text
 from infernix_core.interfaces import language as algebra
-from infernix_core.interfaces.constraints import OutputConstraint
+from infernix_core.interfaces.constraints import JsonSchema, OutputConstraint
 from infernix_xgrammar.language import grammar_of
 
 
@@ -16,16 +18,29 @@ def explain(language: algebra.Language) -> str:
         ConstraintError: A constraint in it is not valid or not supported.
     """
     if isinstance(language, algebra.Content):
-        return grammar_text(grammar_of(language.constraint))
+        return content_text(language.constraint)
     names: dict[OutputConstraint, str] = {}
     for node in algebra.walk(language):
         if isinstance(node, algebra.Content) and node.constraint not in names:
             names[node.constraint] = f"<{node.constraint.kind} {len(names) + 1}>"
     sections = [f"language ::= {_tree(language, names)}"]
     for constraint, name in names.items():
-        rules = grammar_text(grammar_of(constraint)).replace("\n", "\n  ")
+        rules = content_text(constraint).replace("\n", "\n  ")
         sections.append(f"{name}:\n  {rules}")
     return "\n\n".join(sections)
+
+
+def content_text(constraint: OutputConstraint) -> str:
+    """One constraint's reduced form: a schema's graph, else its grammar.
+
+    Raises:
+        ConstraintError: It is not valid or not supported.
+    """
+    # Lowered in either case, since that is where the last refusals come from.
+    grammar = grammar_of(constraint)
+    if isinstance(constraint, JsonSchema):
+        return describe_schema(reduce_schema(constraint.source))
+    return grammar_text(grammar)
 
 
 def _tree(node: algebra.Language, names: dict[OutputConstraint, str]) -> str:

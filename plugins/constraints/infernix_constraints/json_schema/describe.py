@@ -1,0 +1,161 @@
+"""A reduced schema as text, for people: what is really enforced, free of JSON Schema's keywords."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+
+from attrs import define, field
+
+from infernix_constraints.json_schema.graph import (
+    ArrayShape,
+    BooleanShape,
+    FiniteShape,
+    IntegerShape,
+    NullShape,
+    NumberRange,
+    NumberShape,
+    ObjectShape,
+    ReducedSchema,
+    Shape,
+    StringShape,
+)
+from infernix_constraints.json_schema.values import (
+    ArrayValue,
+    ObjectValue,
+    Value,
+    quote,
+    scalar_text,
+)
+
+#: Nodes nested deeper than this are shown by name, on a line of their own.
+_MOST_NESTED = 12
+
+
+def describe_schema(reduced: ReducedSchema) -> str:
+    """One definition per line group: the root, then the nodes that recur.
+
+    A member's name is followed by ``?`` when it is optional; ``...`` stands for members of other names.
+    """
+    return _Description(reduced).text()
+
+
+@define
+class _Description:
+    reduced: ReducedSchema
+    _named: dict[int, str] = field(factory=dict)
+    _pending: list[int] = field(factory=list)
+
+    def text(self) -> str:
+        uses = Counter(
+            child
+            for node in self.reduced.nodes
+            for shape in node
+            for child in _children(shape)
+        )
+        # A node with one plain shape is shorter than its name; others that recur are named.
+        for node, count in sorted(uses.items()):
+            if (count > 1 or node == self.reduced.root) and any(
+                next(_children(shape), None) is not None or isinstance(shape, FiniteShape)
+                for shape in self.reduced.nodes[node]
+            ):
+                self._named[node] = "root" if node == self.reduced.root else f"<{node}>"
+        self._pending.append(self.reduced.root)
+        self._named.setdefault(self.reduced.root, "root")
+        lines, done = [], set()
+        while self._pending:
+            node = self._pending.pop(0)
+            if node not in done:
+                done.add(node)
+                lines.append(f"{self._named[node]} = {self._node(node, 0)}")
+        return "\n".join(lines)
+
+    def _use(self, node: int, depth: int) -> str:
+        if depth > _MOST_NESTED:
+            self._named.setdefault(node, f"<{node}>")
+        if node in self._named:
+            self._pending.append(node)
+            return self._named[node]
+        return self._node(node, depth)
+
+    def _node(self, node: int, depth: int) -> str:
+        return " | ".join(self._shape(shape, depth) for shape in self.reduced.nodes[node])
+
+    def _shape(self, shape: Shape, depth: int) -> str:
+        match shape:
+            case NullShape():
+                return "null"
+            case BooleanShape():
+                return "boolean"
+            case IntegerShape(minimum=low, maximum=high):
+                bounded = (low, high) != (-(2**63), 2**63 - 1)
+                return f"integer from {low} to {high}" if bounded else "integer"
+            case NumberShape(range=bounds):
+                if bounds is None:
+                    return "number"
+                return _number_range(bounds)
+            case StringShape(minimum=low, maximum=high):
+                return "string" + _count(low, high, "characters")
+            case ArrayShape():
+                return self._array(shape, depth)
+            case ObjectShape():
+                return self._object(shape, depth)
+            case FiniteShape(values=values):
+                return " | ".join(_value(value) for value in values)
+        raise AssertionError(f"a shape of an unknown kind: {shape!r}")
+
+    def _array(self, shape: ArrayShape, depth: int) -> str:
+        items = [self._use(node, depth + 1) for node in shape.prefix]
+        if shape.items is not None:
+            items.append(f"... {self._use(shape.items, depth + 1)}")
+        return f"[{', '.join(items)}]" + _count(shape.minimum, shape.maximum, "items")
+
+    def _object(self, shape: ObjectShape, depth: int) -> str:
+        indent = "  " * (depth + 1)
+        lines = [
+            f"{indent}{quote(member.name)}{'' if member.required else '?'}: "
+            f"{self._use(member.node, depth + 1)}"
+            for member in shape.members
+        ]
+        if shape.additional is not None:
+            lines.append(f"{indent}...: {self._use(shape.additional, depth + 1)}")
+        return "{\n" + "\n".join(lines) + "\n" + "  " * depth + "}" if lines else "{}"
+
+
+def _children(shape: Shape) -> Iterator[int]:
+    if isinstance(shape, ArrayShape):
+        yield from shape.prefix
+        if shape.items is not None:
+            yield shape.items
+    elif isinstance(shape, ObjectShape):
+        yield from (member.node for member in shape.members)
+        if shape.additional is not None:
+            yield shape.additional
+
+
+def _number_range(bounds: NumberRange) -> str:
+    lows: list[Decimal | int] = []
+    highs: list[Decimal | int] = []
+    if bounds.minimum is not None and bounds.maximum is not None:
+        lows.append(bounds.minimum)
+        highs.append(bounds.maximum)
+    if bounds.integers is not None:
+        lows.append(bounds.integers.minimum)
+        highs.append(bounds.integers.maximum)
+    return f"number from {min(lows)} to {max(highs)}"
+
+
+def _count(low: int, high: int | None, what: str) -> str:
+    if high is None:
+        return f" of at least {low} {what}" if low else ""
+    return f" of {low} to {high} {what}" if low else f" of at most {high} {what}"
+
+
+def _value(value: Value) -> str:
+    match value:
+        case ArrayValue(items=items):
+            return f"[{', '.join(_value(item) for item in items)}]"
+        case ObjectValue(members=members):
+            return "{" + ", ".join(f"{quote(k)}: {_value(v)}" for k, v in members) + "}"
+    return scalar_text(value)
