@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+from attrs import evolve
 
 from infernix_core.cli.text_input import checked_argument, read_text
-from infernix_core.errors import InvalidOption, Location
+from infernix_core.errors import ConstraintError, InvalidOption, Location
 from infernix_core.interfaces.constraints import (
     Choice,
     Grammar,
@@ -14,6 +17,10 @@ from infernix_core.interfaces.constraints import (
     OutputConstraint,
     Regex,
 )
+from infernix_core.interfaces.language import Content
+
+if TYPE_CHECKING:
+    from infernix_core.interfaces.mask_provider import MaskProvider
 
 
 def add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,3 +70,26 @@ def constraint_from_arguments(arguments: argparse.Namespace) -> OutputConstraint
         case "--regex":
             return Regex(checked_argument(arguments.regex, "--regex"))
     return Choice(checked_argument(choice, "--choice") for choice in arguments.choice)
+
+
+def explain_constraint(constraint: OutputConstraint, provider: MaskProvider) -> str:
+    """The constraint's reduced form; needs no model, so that mistakes are found before one is loaded.
+
+    Raises:
+        ConstraintError: It is not valid or not supported; the location also names the option.
+    """
+    try:
+        return provider.explain(Content(constraint))
+    except ConstraintError as error:
+        location = error.location if error.location is not None else Location()
+        error.location = evolve(location, field=_OPTIONS[constraint.kind])
+        raise
+
+
+_OPTIONS = {
+    "grammar": "--grammar-file",
+    "json_schema": "--json-schema-file",
+    "json_object": "--json-object",
+    "regex": "--regex",
+    "choice": "--choice",
+}

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infernix_core.cli import exit_codes
-from infernix_core.cli.constraint_options import add_constraint_arguments, constraint_from_arguments
+from infernix_core.cli.constraint_options import (
+    add_constraint_arguments,
+    constraint_from_arguments,
+    explain_constraint,
+)
 from infernix_core.cli.text_input import checked_argument, read_text
-from infernix_core.descriptors import BundledCheckpoint, CliCommand
+from infernix_core.descriptors import BundledCheckpoint, CliCommand, MaskProviderPlugin
 from infernix_core.errors import CheckpointError, InvalidOption, InvalidPrompt, Location
 from infernix_core.plugins import PluginRegistry
 
@@ -103,6 +107,9 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     constraint = constraint_from_arguments(namespace)
     prompt = _prompt(namespace)
     directory = resolve_model(namespace.model, registry)
+    if constraint is not None:
+        provider = registry.get(MaskProviderPlugin, namespace.mask_provider)
+        explain_constraint(constraint, provider.create())
 
     from infernix_core.engine.engine import Engine
     from infernix_core.engine.request import RequestOptions

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from infernix_core.cli.constraint_options import add_constraint_arguments, constraint_from_arguments
+from infernix_core.cli.constraint_options import (
+    add_constraint_arguments,
+    constraint_from_arguments,
+    explain_constraint,
+)
 from infernix_core.cli.text_input import checked_argument, read_text
 from infernix_core.descriptors import MaskProviderPlugin
 from infernix_core.errors import InvalidOption
@@ -51,11 +53,11 @@ def run(arguments: argparse.Namespace, registry: PluginRegistry) -> int:
         raise InvalidOption("no constraint is given", hint="give --regex, --json-object, …")
     text = _text(arguments)
     provider = registry.get(MaskProviderPlugin, arguments.mask_provider).create()
-    language = Content(constraint)
+    reduced = explain_constraint(constraint, provider)
     if text is None:
-        print(provider.explain(language))
+        print(reduced)
         return COMPLETE
-    return report(provider.bind(Vocabulary.of_bytes()).compile(language), text)
+    return report(provider.bind(Vocabulary.of_bytes()).compile(Content(constraint)), text)
 
 
 def report(compiled: CompiledGrammar, text: bytes) -> int:
@@ -63,6 +65,8 @@ def report(compiled: CompiledGrammar, text: bytes) -> int:
 
     A text whose every continuation is refused too counts as refused at its end.
     """
+    import numpy as np
+
     matcher = compiled.start()
     for index, value in enumerate(text):
         if not matcher.accept(value):
