@@ -18,8 +18,8 @@ from infernix_constraints.grammar import (
 )
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\"}
-#: Binding strength that a place demands: anything, a sequence, or one element.
-_ANY, _SEQUENCE, _ELEMENT = range(3)
+#: Binding strength that a place demands: anything, a sequence, one element, or an element without a quantifier.
+_ANY, _SEQUENCE, _ELEMENT, _OPERAND = range(4)
 
 
 def grammar_text(grammar: Grammar) -> str:
@@ -56,9 +56,8 @@ def expression_text(expression: Expression) -> str:
                 children += [" ", (part, _ELEMENT)]
             stack += reversed(_wrapped(children[1:], place > _SEQUENCE))
         elif isinstance(node, Repetition):
-            doubled = isinstance(node.part, Repetition)
-            inner = _wrapped([(node.part, _ANY if doubled else _ELEMENT)], doubled)
-            stack += reversed([*inner, _quantifier(node)])
+            repeated = [(node.part, _OPERAND), _quantifier(node)]
+            stack += reversed(_wrapped(repeated, place > _ELEMENT))
         else:
             output.append(_leaf(node))
     return "".join(output)

@@ -40,6 +40,23 @@ def ebnf_text(lowered: Lowered, never: Iterable[int]) -> str:
     return "\n".join(lines)
 
 
+def contested_tokens(lowered: Lowered) -> frozenset[int]:
+    """Ids that one :class:`TokenOutside` refuses and another takes.
+
+    Where both stand at one position, xgrammar's masks (not its accepts) leave out what either of them refuses.
+    """
+    refused = {
+        atom.ids
+        for options in lowered.rules
+        for option in options
+        for atom in option
+        if isinstance(atom, TokenOutside)
+    }
+    if len(refused) < 2:
+        return frozenset()
+    return frozenset.union(*refused) - frozenset.intersection(*refused)
+
+
 def _name(number: int) -> str:
     return f"r{number}" if number else "root"
 
@@ -68,8 +85,8 @@ class _Printer:
                 return self.end
             case Counted(unit=unit, minimum=minimum, maximum=maximum):
                 # xgrammar's fast counting is for negated classes only.
-                text = _name(unit.rule) if isinstance(unit, Go) else _negated(unit.ranges)
-                return f"{text}{{{minimum},{'' if maximum is None else maximum}}}"
+                bounds = f"{{{minimum},{'' if maximum is None else maximum}}}"
+                return _negated(unit.ranges) + bounds
             case Mark(label=label):
                 self.marks.add(label)
                 return f"m{label}"

@@ -17,6 +17,7 @@ def resolve_labels(lowered: Lowered) -> None:
 class _Resolution:
     lowered: Lowered
     copies: dict[tuple[int, int], int] = field(factory=dict)
+    marked: dict[int, frozenset[int]] = field(factory=dict)
     pending: list[tuple[int, int, int]] = field(factory=list)
     empty: set[int] | None = None
 
@@ -59,8 +60,6 @@ class _Resolution:
                 left = None if maximum is None else maximum - 1
                 more: Option = (Counted(unit, max(minimum - 1, 0), left), *rest)
                 begun: list[Option] = [(unit, mark, *(rest if left == 0 else more))]
-                if isinstance(unit, Go):
-                    begun = [(Go(self.copy(unit.rule, label)), *begun[0][2:])]
                 return begun if minimum else [*begun, *self.entered(rest, label)]
             case Go(rule=number):
                 begun = [(Go(self.copy(number, label)), *rest)]
@@ -74,9 +73,13 @@ class _Resolution:
 
     def copy(self, number: int, label: int) -> int:
         """A rule's copy that marks its first element; its empty match is left out."""
+        marked = self.marked.get(number, frozenset())
+        if label in marked:
+            return number
         if (number, label) not in self.copies:
             self.lowered.rules.append([])
             self.copies[number, label] = len(self.lowered.rules) - 1
+            self.marked[self.copies[number, label]] = marked | {label}
             self.pending.append((number, label, self.copies[number, label]))
         return self.copies[number, label]
 

@@ -31,9 +31,9 @@ class Loop:
 
 @frozen
 class Counted:
-    """A class or a lowered rule from ``minimum`` to ``maximum`` times, counted by xgrammar itself."""
+    """A class from ``minimum`` to ``maximum`` times, counted by xgrammar itself."""
 
-    unit: OneOf | Go
+    unit: OneOf
     minimum: int
     maximum: int | None
 

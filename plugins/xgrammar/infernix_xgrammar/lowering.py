@@ -43,18 +43,15 @@ WIDE = 200
 _Steps = Generator[Any, Any, list[Option]]
 
 
-def lower(grammar: FlatGrammar, *, budget: int = CHAIN_BUDGET) -> Lowered | None:
+def lower(grammar: FlatGrammar) -> Lowered | None:
     """Lowers a grammar, which is trimmed on the way.
-
-    Args:
-        budget: See :data:`CHAIN_BUDGET`.
 
     Returns:
         The rules, or None when nothing matches.
     """
     if not trim(grammar):
         return None
-    return _Lowering(grammar, Analysis.of(grammar), budget).run()
+    return _Lowering(grammar, Analysis.of(grammar), CHAIN_BUDGET).run()
 
 
 @define
@@ -214,16 +211,44 @@ class _Lowering:
     def uncounted(
         self, unit: OneOf | Call, minimum: int, maximum: int | None, tail: Option
     ) -> _Steps:
-        """Too long a chain: xgrammar counts, slowly where the unit is wide."""
+        """Too long a chain. xgrammar counts a class; for a rule, that crashes it where the rule recurses."""
         if isinstance(unit, OneOf):
             return [(Counted(unit, minimum, maximum), *tail)]
         if self.grammar.rules[unit.rule].group:
-            options = yield self.rule(unit.rule, ())
-            target = self.share([option for option in options if option])
+            target = self.share((yield self.rule(unit.rule, ())))
         else:
             target = self.call(unit.rule)
         least = 0 if self.analysis.nullable[unit.rule] else minimum
-        return [(Counted(Go(target), least, maximum), *tail)]
+        if maximum is None:
+            again = self.new_rule([])
+            self.lowered.rules[again] = [(Go(target), Go(again)), tail]
+            more: Option = (Go(again),)
+        else:
+            more = (*self.at_most(target, maximum - least), *tail)
+        return [(*self.exactly(target, least), *more)]
+
+    def exactly(self, rule: int, times: int) -> Option:
+        """A rule so many times, from squares."""
+        atoms: list[Atom] = []
+        while times:
+            if times % 2:
+                atoms.append(Go(rule))
+            times //= 2
+            rule = self.share([(Go(rule), Go(rule))])
+        return tuple(atoms)
+
+    def at_most(self, rule: int, times: int) -> Option:
+        """A rule up to so many times, from squares: pairs first, so that few readings compete."""
+        atoms: list[Atom] = []
+        while times:
+            rest = 2 - times % 2
+            optional: list[Option] = [(Go(rule),), ()]
+            if rest == 2:
+                optional = [(Go(rule), Go(self.share(optional))), ()]
+            atoms.append(Go(self.share(optional)))
+            times = (times - rest) // 2
+            rule = self.share([(Go(rule), Go(rule))])
+        return tuple(reversed(atoms))
 
     def joined(self, options: list[Option]) -> Option:
         """One continuation that stands for all of these."""

@@ -31,6 +31,7 @@ class XGrammarCompiledGrammar:
         end: The bytes that end the language (see ``Lowered.end``).
         labels: Label names by capture number.
         initial_labels: Labels that hold from the beginning.
+        contested: Tokens that xgrammar's masks may leave out wrongly (see ``ebnf.contested_tokens``).
         text: The text that xgrammar compiled.
     """
 
@@ -39,6 +40,7 @@ class XGrammarCompiledGrammar:
     end: bytes
     labels: tuple[str, ...]
     initial_labels: tuple[str, ...]
+    contested: tuple[int, ...]
     text: str = field(repr=False)
 
     @property
@@ -119,6 +121,10 @@ class XGrammarMatcher:
         if self._forbidden is not None:
             np.bitwise_and(row, self._forbidden, out=row)
         row[-1] &= index.last_word
+        for token in self.grammar.contested:
+            if not row[token >> 5] >> (token & 31) & 1 and self._inner.accept_token(token):
+                self._inner.rollback(1)
+                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
         if self.may_end:
             row[index.end_words] |= index.end_bits
         return bool(row.any())

@@ -8,7 +8,7 @@ from attrs import define, field
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.vocabulary import Vocabulary
-from infernix_xgrammar.ebnf import ebnf_text
+from infernix_xgrammar.ebnf import contested_tokens, ebnf_text
 from infernix_xgrammar.explain import explain
 from infernix_xgrammar.flat import TokenDomain
 from infernix_xgrammar.labels import resolve_labels
@@ -63,14 +63,21 @@ class XGrammarBound:
         """
         grammar = flatten(language, self._domain)
         lowered = lower(grammar)
-        text, compiled, end = "", None, END_BYTES
+        text, compiled, end, contested = "", None, END_BYTES, frozenset[int]()
         if lowered is not None:
             resolve_labels(lowered)
             text, end = ebnf_text(lowered, self.index.never), lowered.end
+            contested = contested_tokens(lowered) - self.index.never
             try:
                 compiled = self._compiler.compile_grammar(text)
             except (RuntimeError, UnicodeDecodeError) as error:
                 raise IntegrityError(f"xgrammar refused a lowered grammar: {error}") from error
         return XGrammarCompiledGrammar(
-            compiled, self.index, end, tuple(grammar.labels), tuple(grammar.initial_labels), text
+            compiled=compiled,
+            index=self.index,
+            end=end,
+            labels=tuple(grammar.labels),
+            initial_labels=tuple(grammar.initial_labels),
+            contested=tuple(sorted(contested)),
+            text=text,
         )

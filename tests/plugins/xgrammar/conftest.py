@@ -22,6 +22,7 @@ def _load(name):
 
 
 _load("reference_matcher")
+_load("random_grammars")
 
 THINK, THINK_END, TOOL, TOOL_END = 248068, 248069, 248058, 248059
 END_OF_TEXT, IM_END = 248044, 248046

@@ -44,7 +44,7 @@ def _split(start, stop):
 
 
 class Bnf:
-    """Productions over numbers (rules), ("b", low, high) and ("t", predicate ids)."""
+    """Productions over numbers (rules), bytes ("b", low, high), tokens ("t", ids) and ("rest", ids)."""
 
     def __init__(self, vocabulary):
         self.vocabulary = vocabulary
@@ -57,8 +57,8 @@ class Bnf:
     def text(self, raw):
         return self.new([("b", byte, byte) for byte in raw])
 
-    def tokens(self, ids):
-        return self.new([("t", frozenset(ids))])
+    def tokens(self, ids, kind="t"):
+        return self.new([(kind, frozenset(ids))])
 
     def repeat(self, part, minimum, maximum):
         if maximum is None:
@@ -91,7 +91,9 @@ class Bnf:
             part = self.expression(node.part, names)
             return self.repeat(part, node.minimum, node.maximum)
         text = set(self.vocabulary.ids(TokenClass.TEXT))
-        return self.tokens(node.ids & text if isinstance(node, ir.TokenIn) else text - node.ids)
+        if isinstance(node, ir.TokenIn):
+            return self.tokens(node.ids & text)
+        return self.tokens(text - node.ids, "rest")
 
     def grammar(self, grammar):
         names = {name: self.new() for name in grammar.rules}
@@ -104,7 +106,7 @@ class Bnf:
             return self.tokens({node.id})
         if isinstance(node, algebra.TextExcept):
             free = set(self.vocabulary.ids(TokenClass.TEXT, TokenClass.FRAMING))
-            return self.tokens(free - node.ids)
+            return self.tokens(free - node.ids, "rest")
         if isinstance(node, algebra.Literal):
             return self.text(node.bytes)
         if isinstance(node, algebra.Content):
@@ -188,38 +190,49 @@ class Reference:
                     add((symbols, dot + 1, origin, rule))
         return items
 
-    def _step(self, matches):
-        position = len(self.sets)
-        moved = [
+    @staticmethod
+    def _moved(items, matches):
+        return [
             (symbols, dot + 1, origin, rule)
-            for symbols, dot, origin, rule in self.sets[-1]
+            for symbols, dot, origin, rule in items
             if dot < len(symbols) and not isinstance(symbols[dot], int) and matches(symbols[dot])
         ]
-        return self._close(moved, position) if moved else []
 
     def _after(self, token):
-        """The sets that a token adds, or None. Its id and its bytes are two readings of one step."""
+        """The sets that a token adds, or None.
+
+        ``Token`` takes whole tokens; ``ExcludeToken`` also takes what earlier text of the grammar left of one.
+        """
         kind = self.vocabulary.classes[token]
-        by_id = (
-            self._step(lambda symbol: symbol[0] == "t" and token in symbol[1])
-            if kind in (TokenClass.TEXT, TokenClass.FRAMING)
-            else []
-        )
-        depth = len(self.sets)
-        if kind is TokenClass.TEXT:
-            for byte in self.vocabulary.token_bytes[token]:
-                following = self._step(
-                    lambda symbol, byte=byte: symbol[0] == "b" and symbol[1] <= byte <= symbol[2]
+        if kind not in (TokenClass.TEXT, TokenClass.FRAMING):
+            return None
+        raw = self.vocabulary.token_bytes[token] if kind is TokenClass.TEXT else b"?"
+        depth, moved = len(self.sets), []
+        for index, byte in enumerate(raw):
+            at = self.sets[-1]
+            kinds = ("rest",) if index else ("t", "rest")
+            moved += self._moved(
+                at, lambda symbol, kinds=kinds: symbol[0] in kinds and token in symbol[1]
+            )
+            if kind is TokenClass.FRAMING:
+                break
+            self.sets.append(
+                self._close(
+                    self._moved(
+                        at,
+                        lambda symbol, byte=byte: (
+                            symbol[0] == "b" and symbol[1] <= byte <= symbol[2]
+                        ),
+                    ),
+                    len(self.sets),
                 )
-                if not following:
-                    break
-                self.sets.append(following)
-            else:
-                added = self.sets[depth:]
-                del self.sets[depth:]
-                return added, by_id
+            )
+        if kind is TokenClass.TEXT:
+            moved += self.sets.pop()
+        self.sets.append(self._close(moved, len(self.sets)))
+        added = self.sets[depth:]
         del self.sets[depth:]
-        return None, by_id
+        return added if added[-1] else None
 
     @property
     def may_end(self):
@@ -228,8 +241,7 @@ class Reference:
     def legal(self, token):
         if self.vocabulary.classes[token] is TokenClass.END:
             return self.may_end
-        by_bytes, by_id = self._after(token)
-        return bool(by_bytes or by_id)
+        return self._after(token) is not None
 
     def mask(self):
         return {token for token in range(self.vocabulary.size) if self.legal(token)}
@@ -239,8 +251,4 @@ class Reference:
             assert self.may_end
             self.ended = True
             return
-        by_bytes, by_id = self._after(token)
-        assert by_bytes or by_id
-        if by_bytes and by_id:
-            raise NotImplementedError("read both as text and by its id")
-        self.sets.extend(by_bytes or [by_id])
+        self.sets.extend(self._after(token))
