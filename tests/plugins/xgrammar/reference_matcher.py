@@ -121,16 +121,12 @@ class Bnf:
 
     def prune(self):
         """Drops what nothing can complete; then every reachable state of the parser has a continuation."""
-        good = set()
-        while True:
-            grown = {
-                number
-                for number, options in enumerate(self.productions)
-                if any(all(self._good(symbol, good) for symbol in option) for option in options)
-            }
-            if grown == good:
-                break
-            good = grown
+        good, size = set(), -1
+        while len(good) > size:
+            size = len(good)
+            for number, options in enumerate(self.productions):
+                if any(all(self._good(symbol, good) for symbol in option) for option in options):
+                    good.add(number)
         self.productions = [
             [option for option in options if all(self._good(symbol, good) for symbol in option)]
             for options in self.productions

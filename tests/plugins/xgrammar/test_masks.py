@@ -67,7 +67,8 @@ def test_random_languages(block, legal):
 @pytest.mark.parametrize(
     ("constraint", "starts"),
     [
-        (Regex(".{1,2000}"), ["", "The quick ", "日本語", "a" * 1990]),
+        (Regex(".{1,2000}"), ["", "The quick ", "日本語"]),
+        (Regex(".{1,30}"), ["a" * 20, "a" * 28]),
         (Regex("[^]{0,40}"), ["", "a\nb", "x" * 38]),
         (Regex(r'"([^"\\]|\\.){0,16}"'), ["", '"', '"ab\\', '"0123456789abcd', '"0123456789abcdef']),
         (Regex("[a-z]{1,8}(/[a-z]{1,8}){0,2}\\.java"), ["", "src/main/fo", "abcdefgh", "a/b/c.j"]),
@@ -89,8 +90,8 @@ def test_sampled_tokens_of_a_real_vocabulary(constraint, starts, qwen, qwen_boun
         for token in encode(start):
             assert matcher.accept(token)
             reference.accept(token)
-        mask = sorted(legal(matcher))
+        mask = legal(matcher)
         sample = {*chance.sample(range(qwen.size), 150), *chance.sample(longest, 10), *controls}
-        sample |= {*chance.sample(range(400), 50), *chance.sample(mask, min(len(mask), 50))}
+        sample |= {*chance.sample(range(400), 50), *chance.sample(sorted(mask), min(len(mask), 50))}
         wrong = {token for token in sample if (token in mask) != reference.legal(token)}
         assert wrong == set(), [(token, qwen.token_bytes[token]) for token in sorted(wrong)[:5]]
