@@ -14,7 +14,7 @@ from infernix_core.cli.constraint_options import (
     constraint_from_arguments,
     explain_constraint,
 )
-from infernix_core.cli.text_input import checked_argument, read_text
+from infernix_core.cli.text_input import checked_argument, read_text, require_one_stdin
 from infernix_core.descriptors import BundledCheckpoint, CliCommand, MaskProviderPlugin
 from infernix_core.errors import CheckpointError, InvalidOption, InvalidPrompt, Location
 from infernix_core.plugins import PluginRegistry
@@ -97,13 +97,20 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     engine.add_argument("--mask-provider", default="xgrammar", metavar="NAME")
     engine.add_argument("--sampler", default="sampling", metavar="NAME")
     engine.add_argument("--spec", metavar="NAME", help="speculative backend")
-    engine.add_argument("--draft-tokens", type=int, default=0, metavar="N")
+    engine.add_argument("--draft-tokens", type=int, metavar="N", help="most drafts (default: 4)")
     engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
 
 
 def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     """Generates one answer."""
-    # Everything that can be wrong with the command line is found before the model is loaded.
+    # What can be found wrong without the model is found before it is loaded.
+    require_one_stdin(
+        prompt=namespace.prompt,
+        messages=namespace.messages,
+        raw_prompt=namespace.raw_prompt,
+        grammar_file=namespace.grammar_file,
+        json_schema_file=namespace.json_schema_file,
+    )
     constraint = constraint_from_arguments(namespace)
     prompt = _prompt(namespace)
     directory = resolve_model(namespace.model, registry)
@@ -113,13 +120,12 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
 
     from infernix_core.engine.engine import Engine
     from infernix_core.engine.request import RequestOptions
-    from infernix_core.engine.sampling_defaults import check_options
+    from infernix_core.engine.request_checks import check_request
     from infernix_core.interfaces.sampling import SamplingOptions
 
     sampling = SamplingOptions(
         greedy=namespace.greedy, **{name: getattr(namespace, name) for name in SAMPLING}
     )
-    check_options(sampling)
     options = RequestOptions(
         constraint=constraint,
         sampling=sampling,
@@ -128,6 +134,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         stop_token_ids=tuple(namespace.stop_token_id),
         raw_output=namespace.raw_output,
     )
+    check_request(options, chat=namespace.raw_prompt is None)
     _status("loading the model …")
     with Engine.load(directory, options=engine_options(namespace), registry=registry) as engine:
         return _answer(engine, prompt, options, namespace)
@@ -164,8 +171,12 @@ def engine_options(namespace: argparse.Namespace) -> Any:
     from infernix_core.engine.options import EngineOptions
 
     if namespace.threads is not None:
-        if namespace.threads < 1:
-            raise InvalidOption("at least one thread", location=Location(field="--threads"))
+        if not 1 <= namespace.threads <= 1024:
+            raise InvalidOption(
+                f"{namespace.threads} threads are not possible",
+                location=Location(field="--threads"),
+                hint="1 to 1024",
+            )
         import torch
 
         torch.set_num_threads(namespace.threads)
@@ -203,7 +214,7 @@ def resolve_model(model: str | None, registry: PluginRegistry) -> Path:
                 f"give MODEL: {len(defaults)} default checkpoints are bundled (bundled: {names})"
             )
         return defaults[0].path()
-    if Path(model).is_dir():
+    if model and Path(model).is_dir():
         return Path(model)
     for checkpoint in bundled:
         if checkpoint.name == model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -48,7 +49,13 @@ def build_parser(commands: Sequence[CliCommand]) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        # Whatever the locale, an answer is UTF-8; a closed stream is None.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
+        if sys.stdout is None:
+            raise InvalidOption("standard output is closed", hint="redirect it to a file")
         # Listing plugins must work when one of them is broken.
         registry = PluginRegistry.discover(strict=arguments[:1] != ["plugins"])
         taken = {command.name for command in CORE_COMMANDS}
@@ -68,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("infernix: interrupted", file=sys.stderr)
         return exit_codes.INTERRUPTED
+    except OSError as error:
+        print(f"infernix: error: {one_line(error)}", file=sys.stderr)
+        return exit_codes.REQUEST
     except InfernixError as error:
         print(f"infernix: error: {one_line(error)}", file=sys.stderr)
         usage = isinstance(error, InvalidOption | PluginError)
@@ -75,8 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def one_line(error: BaseException) -> str:
-    """An error's text without line breaks."""
-    return " ".join(str(error).split())
+    """An error's text without line breaks, and without characters that a terminal would act on."""
+    text = " ".join(str(error).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,17 @@ from pathlib import Path
 from infernix_core.errors import InvalidOption, Location
 
 
+def require_one_stdin(**options: str | None) -> None:
+    """Refuses a command line that reads stdin twice; the second reader would find it empty.
+
+    Raises:
+        InvalidOption: Two options are ``-``.
+    """
+    readers = [f"--{name.replace('_', '-')}" for name, value in options.items() if value == "-"]
+    if len(readers) > 1:
+        raise InvalidOption(f"{' and '.join(readers)} both read stdin", hint="give one of them a file")
+
+
 def checked_argument(value: str, field: str) -> str:
     """An argument that was valid UTF-8.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -21,9 +22,10 @@ from infernix_core.descriptors import (
 )
 from infernix_core.engine.draft_policy import FixedDrafts
 from infernix_core.engine.grammar_cache import GrammarCache
-from infernix_core.engine.options import DEFAULT_CONTEXT, EngineOptions
+from infernix_core.engine.options import DEFAULT_CONTEXT, DEFAULT_DRAFTS, EngineOptions
 from infernix_core.engine.program import Program
 from infernix_core.engine.request import FinishReason, GenerationHandle, RequestOptions
+from infernix_core.engine.request_checks import check_request
 from infernix_core.engine.resident import ConstraintWork, Request
 from infernix_core.engine.sampling_defaults import resolve_sampling
 from infernix_core.engine.scheduler import Scheduler
@@ -35,6 +37,7 @@ from infernix_core.errors import (
     ConstraintDeadEnd,
     ContextOverflow,
     InvalidOption,
+    InvalidPrompt,
     Location,
     QueueFull,
 )
@@ -49,6 +52,8 @@ from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskProvider,
 from infernix_core.interfaces.sampling import Sampler
 from infernix_core.interfaces.speculative import DraftPolicy, SpeculativeBackend
 from infernix_core.plugins import PluginRegistry
+
+_log = logging.getLogger(__name__)
 
 
 @define
@@ -66,7 +71,7 @@ class Engine:
         mask_provider: Makes the mask provider; called on the first constrained request.
         sampler: The sampler.
         backend: The speculative backend, or ``None``.
-        policy: Chooses draft widths; ``None`` gives every row ``options.draft_tokens``.
+        policy: Chooses draft widths; ``None`` gives every row as many as the options allow.
         options: Sizes.
     """
 
@@ -88,6 +93,9 @@ class Engine:
                 location=Location(field="draft_tokens"),
                 hint="choose one with spec",
             )
+        drafts = options.draft_tokens
+        if drafts is None:
+            drafts = DEFAULT_DRAFTS if backend is not None else 0
         limit = model.context_length
         context = min(limit, DEFAULT_CONTEXT) if options.max_context is None else options.max_context
         if context > limit:
@@ -108,7 +116,7 @@ class Engine:
             backend,
             lanes=options.lanes,
             capacity=context,
-            drafts=options.draft_tokens if backend is not None else 0,
+            drafts=drafts,
             deterministic=options.deterministic,
         )
         self._outstanding = _Counter()
@@ -116,7 +124,7 @@ class Engine:
         self._worker = Worker(
             self._program,
             Scheduler(-(-options.prefill_chunk // grid) * grid),
-            policy if policy is not None else FixedDrafts(options.draft_tokens),
+            policy if policy is not None else FixedDrafts(drafts),
             self._release,
         )
 
@@ -178,11 +186,7 @@ class Engine:
             ContextOverflow: It leaves no room for output.
         """
         prepared = self.model.prepare(prompt)
-        if len(prepared.token_ids) >= self.max_context:
-            raise ContextOverflow(
-                f"the prompt has {len(prepared.token_ids)} tokens, the context {self.max_context}",
-                hint="shorten the prompt, or start the engine with a larger max_context",
-            )
+        self._check_prompt(prepared)
         return prepared
 
     def submit(
@@ -191,6 +195,8 @@ class Engine:
         """Prepares the output session on the calling thread, then queues the request.
 
         Raises:
+            ContextOverflow: The prompt was not prepared by this engine and leaves no room for output.
+            InvalidPrompt: It holds ids that the vocabulary lacks.
             QueueFull: Too many requests are outstanding.
             EngineUnavailable: The engine is closed or has failed.
             InvalidOption: Options are impossible or contradict each other.
@@ -234,7 +240,14 @@ class Engine:
         self, prompt: PreparedPrompt, options: RequestOptions, submitted: float
     ) -> Request:
         """Validates the combination and builds the output session."""
-        self._check(prompt, options)
+        self._check_prompt(prompt)
+        check_request(options, chat=prompt.phase is not StartPhase.RAW)
+        size = self.model.vocabulary.size
+        if outside := [token for token in options.stop_token_ids if token >= size]:
+            raise InvalidOption(
+                f"token {outside[0]} is not in the vocabulary of {size}",
+                location=Location(field="stop_token_ids"),
+            )
         config = resolve_sampling(
             options.sampling,
             self.model.sampling_defaults(prompt),
@@ -255,20 +268,24 @@ class Engine:
         )
         timeout = options.pending_timeout
         timeout = self.options.pending_timeout if timeout is None else timeout
-        box: list[Request] = []
-        handle = GenerationHandle(lambda: self._worker.cancel(box[0]))
-        request = Request(
+        cancelled = threading.Event()
+
+        def cancel() -> None:
+            # The handle must not keep the request, and so its matcher, alive.
+            cancelled.set()
+            self._worker.wake()
+
+        return Request(
             prompt=prompt,
             options=options,
             config=config,
             session=session,
-            handle=handle,
+            handle=GenerationHandle(cancel),
             work=work,
             submitted=submitted,
             deadline=None if timeout is None else submitted + timeout,
+            cancelled=cancelled,
         )
-        box.append(request)
-        return request
 
     def _matcher(
         self, prompt: PreparedPrompt, options: RequestOptions
@@ -277,7 +294,8 @@ class Engine:
         if options.constraint is None:
             return None, None, None
         started = time.thread_time()
-        compiled, cache = self._grammars.get(self.model.language(prompt, options.constraint))
+        language = self.model.language(prompt, options.constraint)
+        compiled, cache = self._grammars.get(language)
         matcher = compiled.start()
         mask: MaskRow = np.zeros(self.model.vocabulary.words, dtype=np.int32)
         if not matcher.fill(mask):
@@ -286,37 +304,20 @@ class Engine:
                 location=Location(field=options.constraint.kind),
                 hint="its language is empty, or this model's vocabulary cannot spell it",
             )
-        work = ConstraintWork(options.constraint.kind, cache, time.thread_time() - started)
+        seconds = time.thread_time() - started
+        work = ConstraintWork(language, options.constraint.kind, cache, seconds)
         work.positions = 1
         return matcher, work, mask
 
-    def _check(self, prompt: PreparedPrompt, options: RequestOptions) -> None:
-        if options.max_tokens is not None and options.max_tokens < 0:
-            raise InvalidOption(
-                f"{options.max_tokens} is not possible",
-                location=Location(field="max_tokens"),
-                hint="at least 0",
+    def _check_prompt(self, prompt: PreparedPrompt) -> None:
+        length, size = len(prompt.token_ids), self.model.vocabulary.size
+        if length >= self.max_context:
+            raise ContextOverflow(
+                f"the prompt has {length} tokens, the context {self.max_context}",
+                hint="shorten the prompt, or start the engine with a larger max_context",
             )
-        for token in options.stop_token_ids:
-            if not 0 <= token < self.model.vocabulary.size:
-                raise InvalidOption(
-                    f"token {token} is not in the vocabulary of {self.model.vocabulary.size}",
-                    location=Location(field="stop_token_ids"),
-                )
-        if options.constraint is None:
-            return
-        chat = prompt.phase is not StartPhase.RAW
-        for name, given in (
-            ("stop", bool(options.stop)),
-            ("stop_token_ids", bool(options.stop_token_ids)),
-            ("raw_output", options.raw_output and chat),
-        ):
-            if given:
-                raise InvalidOption(
-                    "cannot be combined with a constraint, whose own end ends the output",
-                    location=Location(field=name),
-                    hint=f"leave out {name} or the constraint",
-                )
+        if not length or min(prompt.token_ids) < 0 or max(prompt.token_ids) >= size:
+            raise InvalidPrompt(f"a prompt is one or more token ids below {size}")
 
     def _finish_empty(self, request: Request) -> None:
         request.queued = time.monotonic()
@@ -326,8 +327,11 @@ class Engine:
     def _release(self, request: Request | None) -> None:
         with self._outstanding_lock:
             self._outstanding.value -= 1
-        if request is not None and request.session.matcher is not None:
-            self._grammars.trim()
+        if request is not None and request.work is not None:
+            try:
+                self._grammars.refresh(request.work.language)
+            except Exception:
+                _log.exception("a compiled grammar does not tell its size")
 
 
 def checked_device(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,10 +10,17 @@ from concurrent.futures import Future
 
 from attrs import define, field
 
-from infernix_core.interfaces.language import Language
+from infernix_core.interfaces.language import Content, Language, walk
 from infernix_core.interfaces.mask_provider import BoundMaskProvider, CompiledGrammar
 
 COLD_BUILDS = 2
+
+
+@define
+class _Kept:
+    grammar: CompiledGrammar
+    key_size: int
+    size: int
 
 
 @define(eq=False)
@@ -24,8 +32,9 @@ class GrammarCache:
 
     Args:
         bind: Binds the mask provider; called once, on the first constrained request.
-        capacity: Bytes of compiled grammars to keep. Grammars grow while they are used, so sizes are read
-            again whenever something is added and at :meth:`trim`.
+        capacity: Bytes to keep: compiled grammars and the source texts that are their keys. Grammars grow
+            while they are used; :meth:`refresh` reads a size again. A grammar that is larger than the
+            capacity is never kept.
     """
 
     _bind: Callable[[], BoundMaskProvider]
@@ -33,7 +42,8 @@ class GrammarCache:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _bind_lock: threading.Lock = field(factory=threading.Lock, init=False)
     _provider: BoundMaskProvider | None = field(default=None, init=False)
-    _kept: OrderedDict[Language, CompiledGrammar] = field(factory=OrderedDict, init=False)
+    _kept: OrderedDict[Language, _Kept] = field(factory=OrderedDict, init=False)
+    _total: int = field(default=0, init=False)
     _building: dict[Language, Future[CompiledGrammar]] = field(factory=dict, init=False)
     _cold: threading.Semaphore = field(
         factory=lambda: threading.Semaphore(COLD_BUILDS), init=False
@@ -46,10 +56,8 @@ class GrammarCache:
 
     @property
     def memory_size(self) -> int:
-        """Bytes of the grammars kept now."""
-        with self._lock:
-            kept = list(self._kept.values())
-        return sum(grammar.memory_size for grammar in kept)
+        """Bytes kept, as last read."""
+        return self._total
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -64,7 +72,7 @@ class GrammarCache:
             kept = self._kept.get(language)
             if kept is not None:
                 self._kept.move_to_end(language)
-                return kept, "hit"
+                return kept.grammar, "hit"
             future = self._building.get(language)
             mine = future is None
             if future is None:
@@ -74,31 +82,58 @@ class GrammarCache:
         try:
             with self._cold:
                 compiled = self._bound().compile(language)
+            entry = _Kept(compiled, key_size(language), compiled.memory_size)
         except BaseException as error:
             with self._lock:
                 del self._building[language]
             future.set_exception(error)
             raise
         with self._lock:
-            self._kept[language] = compiled
+            self._kept[language] = entry
+            self._total += entry.key_size + entry.size
             del self._building[language]
+            self._trim(language)
         future.set_result(compiled)
-        self.trim()
         return compiled, "built"
 
-    def trim(self) -> None:
-        """Drops the least recently used grammars until the rest fits. Requests keep what they hold."""
+    def refresh(self, language: Language) -> None:
+        """Reads the size of one grammar again, after it was used, and keeps to the capacity."""
         with self._lock:
-            sizes = {language: grammar.memory_size for language, grammar in self._kept.items()}
-            total = sum(sizes.values())
-            for language, size in sizes.items():
-                if total <= self.capacity:
-                    break
-                del self._kept[language]
-                total -= size
+            entry = self._kept.get(language)
+            if entry is None:
+                return
+            size = entry.grammar.memory_size
+            self._total += size - entry.size
+            entry.size = size
+            self._trim(language)
+
+    def _trim(self, newest: Language) -> None:
+        """Drops what is too large by itself, then the least recently used. Requests keep what they hold."""
+        entry = self._kept[newest]
+        if entry.key_size + entry.size > self.capacity:
+            self._drop(newest)
+        while self._total > self.capacity:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, language: Language) -> None:
+        entry = self._kept.pop(language)
+        self._total -= entry.key_size + entry.size
 
     def _bound(self) -> BoundMaskProvider:
         with self._bind_lock:
             if self._provider is None:
                 self._provider = self._bind()
             return self._provider
+
+
+#: A language's own objects, and the cache's for it.
+_KEY_BYTES = 1024
+
+
+def key_size(language: Language) -> int:
+    """Approximate bytes of a language as a key: its source texts, and a flat sum for the rest."""
+    size = _KEY_BYTES
+    for node in walk(language):
+        if isinstance(node, Content):
+            size += sum(map(sys.getsizeof, node.constraint.sources))
+    return size

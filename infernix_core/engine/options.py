@@ -19,7 +19,7 @@ class EngineOptions:
         queue_limit: Most requests that wait for a lane.
         pending_timeout: Seconds a request may wait for a lane; ``None`` waits for ever.
         grammar_cache_bytes: Compiled grammars to keep.
-        draft_tokens: Most drafts per row and round; needs a speculative backend.
+        draft_tokens: Most drafts per row and round; ``None`` is 4 with a speculative backend, else 0.
         deterministic: A request's numbers do not depend on what else runs; slower.
         device: ``cpu`` or a CUDA device.
         dtype: ``float32``, ``bfloat16`` or ``float16``; ``None`` takes float32 on the CPU, else the
@@ -33,9 +33,11 @@ class EngineOptions:
     max_context: int | None = field(default=None, validator=validators.optional(validators.ge(2)))
     prefill_chunk: int = field(default=512, validator=validators.ge(1))
     queue_limit: int = field(default=64, validator=validators.ge(0))
-    pending_timeout: float | None = None
+    pending_timeout: float | None = field(
+        default=None, validator=validators.optional(validators.gt(0))
+    )
     grammar_cache_bytes: int = field(default=256 * MIB, validator=validators.ge(0))
-    draft_tokens: int = field(default=0, validator=validators.ge(0))
+    draft_tokens: int | None = field(default=None, validator=validators.optional(validators.ge(0)))
     deterministic: bool = False
     device: str = "cpu"
     dtype: str | None = field(
@@ -48,3 +50,4 @@ class EngineOptions:
 
 
 DEFAULT_CONTEXT = 8192
+DEFAULT_DRAFTS = 4

@@ -7,7 +7,7 @@ ledger is its history: every token of it but the last, the anchor, has been exec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -83,6 +83,24 @@ class PendingBatch:
     extents: tuple[int, ...]
     executed: bool
     features: dict[str, Tensor] = field(factory=dict, eq=False, repr=False)
+
+
+class RoundFault(IntegrityError):
+    """A drafter failed. The round's requests end; nothing of it is durable, and the engine goes on."""
+
+    def __str__(self) -> str:
+        cause = self.__cause__
+        return super().__str__() + (f": {type(cause).__name__}: {cause}" if cause else "")
+
+
+def _reachable(features: Mapping[str, Tensor], counts: Sequence[int]) -> dict[str, Tensor]:
+    """The features with the columns of rejected drafts zeroed: no drafter can learn from them."""
+    kept = {}
+    for name, value in features.items():
+        columns = torch.arange(value.shape[1], device=value.device)
+        accepted = columns < torch.tensor(list(counts), device=value.device)[:, None]
+        kept[name] = value.masked_fill(~accepted[..., None], 0)
+    return kept
 
 
 class Program:
@@ -197,8 +215,9 @@ class Program:
         """One round: propose, forward, masks, choose or verify.
 
         Raises:
-            Exception: Whatever a drafter, the target, the mask service or the sampler raises; nothing of
-                the round remains, and the lanes are as before.
+            RoundFault: The drafter failed.
+            Exception: Whatever the target, the mask service or the sampler raises. In either case nothing
+                of the round remains, and the lanes are as before.
         """
         self._require_idle()
         proposal = self._propose(rows)
@@ -233,6 +252,7 @@ class Program:
 
         Raises:
             IntegrityError: ``pending`` is not the open batch, or a count is impossible.
+            RoundFault: The drafter cannot commit; the batch is aborted.
         """
         self._require_open(pending)
         for row, count in zip(pending.sampled, counts, strict=True):
@@ -241,7 +261,12 @@ class Program:
         lanes = [row.lane for row in pending.rows]
         if pending.executed:
             if self._drafter is not None:
-                self._drafter.prepare_commit(counts, pending.features, self.state)
+                try:
+                    reachable = _reachable(pending.features, counts)
+                    self._drafter.prepare_commit(counts, reachable, self.state)
+                except Exception as fault:
+                    self.abort(pending)
+                    raise RoundFault("the drafter cannot commit") from fault
             self.target.fold(lanes, counts, self.state)
             if self._drafter is not None:
                 self._drafter.commit()
@@ -276,24 +301,25 @@ class Program:
     def _propose(self, rows: Sequence[DecodeRow]) -> Proposal | None:
         if self._drafter is None:
             return None
-        proposal = self._drafter.propose(
-            [
-                DraftRow(
-                    lane=row.lane,
-                    history=row.history,
-                    prompt_length=row.prompt_length,
-                    limit=min(row.draft_limit, self.width - 1),
-                    temperature=row.config.temperature,
-                    seed=row.config.seed,
-                )
-                for row in rows
-            ],
-            self.state,
-        )
-        for row, extent in zip(rows, proposal.extents, strict=True):
-            if not 0 <= extent <= min(row.draft_limit, self.width - 1):
-                self._drafter.abort()
-                raise IntegrityError(f"the drafter proposes {extent} of {row.draft_limit} drafts")
+        asked = [
+            DraftRow(
+                lane=row.lane,
+                history=row.history,
+                prompt_length=row.prompt_length,
+                limit=min(row.draft_limit, self.width - 1),
+                temperature=row.config.temperature,
+                seed=row.config.seed,
+            )
+            for row in rows
+        ]
+        try:
+            proposal = self._drafter.propose(asked, self.state)
+            for row, extent in zip(asked, proposal.extents, strict=True):
+                if not 0 <= extent <= min(row.limit, proposal.ids.shape[1]):
+                    raise IntegrityError(f"it proposes {extent} of {row.limit} drafts")
+        except Exception as fault:
+            self._drafter.abort()
+            raise RoundFault("the drafter cannot propose") from fault
         return proposal
 
     def _sample(

@@ -6,21 +6,31 @@ import enum
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from attrs import define, field, frozen
 
-from infernix_core.errors import ErrorReport, InfernixError
+from infernix_core.errors import ErrorReport, InfernixError, InvalidOption, Location
 from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_core.interfaces.frontend import Channel
 from infernix_core.interfaces.sampling import SamplingOptions
 
 
-def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
+def _stop(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_listed(values, "stop"))
 
 
-def _ids(values: Iterable[int]) -> tuple[int, ...]:
-    return tuple(values)
+def _stop_token_ids(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(_listed(values, "stop_token_ids"))
+
+
+def _listed(values: Any, name: str) -> Iterable[Any]:
+    """Refuses what only looks like a list: a bare string, ``None``, a number."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidOption(
+            f"{values!r} is not a list", location=Location(field=name), hint="wrap it in a list"
+        )
+    return values
 
 
 @frozen
@@ -45,8 +55,8 @@ class RequestOptions:
     constraint: OutputConstraint | None = None
     sampling: SamplingOptions = field(factory=SamplingOptions)
     max_tokens: int | None = None
-    stop: tuple[str, ...] = field(default=(), converter=_texts)
-    stop_token_ids: tuple[int, ...] = field(default=(), converter=_ids)
+    stop: tuple[str, ...] = field(default=(), converter=_stop)
+    stop_token_ids: tuple[int, ...] = field(default=(), converter=_stop_token_ids)
     raw_output: bool = False
     pending_timeout: float | None = None
     draft_limit: int | None = None
@@ -70,7 +80,7 @@ class Usage:
     Attributes:
         prompt_tokens: Tokens of the prompt.
         completion_tokens: Generated tokens, the end token included.
-        rounds: Decode rounds that the request took part in.
+        rounds: Rounds that gave it tokens, the one of its first token included.
         drafted_tokens: Drafts that were verified for it.
         accepted_tokens: How many of them became output.
     """
@@ -113,10 +123,10 @@ class ConstraintReport:
         terminated: An end token was accepted; only then is the output a normal completion.
         cache: How the compiled grammar was had: ``hit``, ``built`` or ``waited`` (for another's build).
         positions: Positions that masks were computed for, lookahead included.
-        mask_bytes: Bytes of masks handed to sampling.
+        mask_bytes: Bytes of the masks that sampling read in committed rounds.
         preparation_cpu_seconds: CPU seconds of this request's thread for compilation and the initial mask.
         mask_cpu_seconds: CPU seconds of masks, lookahead and rollback.
-        accept_cpu_seconds: CPU seconds of preview, commit and discard.
+        accept_cpu_seconds: CPU seconds of previews and discards: matcher, decoder and stop rules.
         kept_mass: Mean over output tokens of the probability that the model itself gave to the legal ones
             (1 - bending); ``None`` without tokens.
         kept_mass_minimum: The least of them.
@@ -230,7 +240,12 @@ class GenerationHandle:
     def __iter__(self) -> Iterator[Event]:
         while not self._drained:
             event = self._events.get()
-            self._drained = isinstance(event, GenerationEnd)
+            if isinstance(event, GenerationEnd):
+                # Put back for other iterators that wait for an event; they find the handle drained.
+                self._events.put(event)
+                if self._drained:
+                    return
+                self._drained = True
             yield event
 
     def wait(self, timeout: float | None = None) -> GenerationResult:

@@ -26,8 +26,9 @@ from infernix_core.engine.request import (
     report_error,
 )
 from infernix_core.engine.session import OutputSession
-from infernix_core.errors import InfernixError
-from infernix_core.interfaces.frontend import Channel, PreparedPrompt, Segment
+from infernix_core.errors import InfernixError, IntegrityError
+from infernix_core.interfaces.frontend import Channel, PreparedPrompt, Segment, StartPhase
+from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.sampling import MaskState, SamplingConfig
 from infernix_core.interfaces.speculative import RowStatistics
 
@@ -46,10 +47,12 @@ class Stage(enum.Enum):
 class ConstraintWork:
     """What a constraint cost one request. Rolled-back lookahead is work done and stays counted."""
 
+    language: Language
     kind: str
     cache: str
     preparation_cpu_seconds: float
     positions: int = 0
+    pending_mask_bytes: int = 0
     mask_bytes: int = 0
     mask_cpu_seconds: float = 0.0
     kept_mass_sum: float = 0.0
@@ -73,7 +76,7 @@ class Request:
     work: ConstraintWork | None
     submitted: float
     deadline: float | None
-    cancelled: threading.Event = field(factory=threading.Event)
+    cancelled: threading.Event
     stage: Stage = Stage.WAITING
     lane: int = -1
     history: list[int] = field(init=False)
@@ -108,7 +111,8 @@ class Request:
         else:
             states = fill_columns(matcher, drafts, columns)
             work.positions += sum(state is not MaskState.UNREACHABLE for state in states)
-        work.mask_bytes += columns[0].nbytes * len(states)
+        built = sum(state is MaskState.READY for state in states)
+        work.pending_mask_bytes = columns[0].nbytes * built
         work.mask_cpu_seconds += time.thread_time() - started
         return states
 
@@ -119,7 +123,10 @@ class Request:
             self.statistics.drafted + drafted,
             self.statistics.accepted + accepted,
         )
-        if self.work is not None and kept_mass:
+        if self.work is None:
+            return
+        self.work.mask_bytes += self.work.pending_mask_bytes
+        if kept_mass:
             self.work.kept_mass_sum += sum(kept_mass)
             self.work.kept_mass_minimum = min(self.work.kept_mass_minimum, *kept_mass)
 
@@ -138,9 +145,16 @@ class Request:
         stop: str | int | None = None,
         error: InfernixError | None = None,
     ) -> None:
-        """Publishes the end of the request."""
+        """Publishes the end of the request. It cannot fail, whatever a plugin's matcher does."""
         self.stage = Stage.FINISHED
+        try:
+            report = self._report()
+        except Exception as fault:
+            report = None
+            if error is None:
+                reason, error = FinishReason.ERROR, integrity_error(fault)
         self.hidden = None
+        self.session.release()
         self.handle.publish(
             GenerationEnd(
                 GenerationResult(
@@ -158,7 +172,7 @@ class Request:
                     ),
                     timings=self._timings(),
                     stop=stop,
-                    constraint=self._report(),
+                    constraint=report,
                     error=report_error(error) if error is not None else None,
                 )
             )
@@ -185,9 +199,12 @@ class Request:
         if matcher is None or work is None:
             return None
         tokens = len(self.session.tokens)
+        # A raw prompt's output is content from its first token; others label where theirs begins.
+        raw = self.prompt.phase is StartPhase.RAW
+        labels = ("content",) if raw else matcher.labels()
         return ConstraintReport(
             kind=work.kind,
-            branch=(*matcher.labels(), "undecided")[0] if tokens else "undecided",
+            branch=(*labels, "undecided")[0] if tokens else "undecided",
             # An empty output is never called a complete one: nothing was generated that could be.
             complete=bool(tokens) and (matcher.terminated or matcher.may_end),
             terminated=matcher.terminated,
@@ -200,3 +217,12 @@ class Request:
             kept_mass=work.kept_mass_sum / tokens if tokens else None,
             kept_mass_minimum=work.kept_mass_minimum if tokens else None,
         )
+
+
+def integrity_error(fault: Exception) -> IntegrityError:
+    """A fault of the program or of a plugin; never dressed up as an error of the user's."""
+    if isinstance(fault, IntegrityError):
+        return fault
+    error = IntegrityError(f"{type(fault).__name__}: {fault}")
+    error.__cause__ = fault
+    return error

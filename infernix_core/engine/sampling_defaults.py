@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 
 from infernix_core.errors import InvalidOption, Location
 from infernix_core.interfaces.sampling import SamplingConfig, SamplingOptions
 
 _BOUNDS = {
-    "temperature": (0.0, math.inf, "at least 0"),
+    "temperature": (0.0, 1e6, "between 0 and 1000000"),
     "top_p": (0.0, 1.0, "above 0 and at most 1"),
     "min_p": (0.0, 1.0, "between 0 and 1"),
-    "presence_penalty": (-math.inf, math.inf, "a finite number"),
-    "frequency_penalty": (-math.inf, math.inf, "a finite number"),
+    "presence_penalty": (-1000.0, 1000.0, "between -1000 and 1000"),
+    "frequency_penalty": (-1000.0, 1000.0, "between -1000 and 1000"),
 }
 
 
@@ -28,7 +27,8 @@ def check_options(options: SamplingOptions) -> None:
         if value is None:
             continue
         valid = isinstance(value, int | float) and not isinstance(value, bool)
-        valid = valid and math.isfinite(value) and low <= value <= high
+        # Comparisons also refuse NaN, and integers too large for a float.
+        valid = valid and low <= value <= high
         if not valid or (name == "top_p" and value == 0):
             raise InvalidOption(
                 f"{value!r} is not possible", location=Location(field=name), hint=accepted

@@ -17,12 +17,22 @@ class PrefillUnit:
     start: int
     stop: int
 
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """Its requests."""
+        return (self.request,)
+
 
 @frozen
 class FirstTokenUnit:
     """The first token of one prompt that is fully executed."""
 
     request: Request
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """Its requests."""
+        return (self.request,)
 
 
 @frozen

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,8 @@ from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.frontend import Channel, OutputDecoder, Segment
 from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskRow
+
+_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -88,8 +91,8 @@ class OutputSession:
         """
         if self._pending is not None:
             raise IntegrityError("a preview is already open")
-        started = time.thread_time()
         matcher = self.matcher
+        started = time.thread_time() if matcher is not None else 0.0
         mark = matcher.mark() if matcher is not None else None
         try:
             state, held = self._state, self._held
@@ -123,7 +126,8 @@ class OutputSession:
                 matcher.rollback(mark)
             raise
         finally:
-            self.accept_cpu_seconds += time.thread_time() - started
+            if matcher is not None:
+                self.accept_cpu_seconds += time.thread_time() - started
         preview = Preview(accepted, _joined(segments), finish, stop)
         self._pending = _Pending(preview, mark, state, held, tuple(tokens[:accepted]))
         return preview
@@ -146,11 +150,21 @@ class OutputSession:
             self.accept_cpu_seconds += time.thread_time() - started
 
     def close(self) -> tuple[Segment, ...]:
-        """Text still held back when the output ends at a committed token (cancellation, an error)."""
+        """Text still held back when the output ends at a committed token (cancellation, an error).
+
+        It cannot fail: what a broken decoder still holds is dropped.
+        """
         segments: list[Segment] = []
-        self._flush(self._state, self._held, segments)
+        try:
+            self._flush(self._state, self._held, segments)
+        except Exception:
+            _log.exception("a decoder failed at the end of an output; its held text is dropped")
         self._held = ""
         return _joined(segments)
+
+    def release(self) -> None:
+        """Drops the matcher and the first mask; the compiled grammar may live on in its cache."""
+        self.matcher = self.initial_mask = None
 
     def _taken(self) -> _Pending:
         pending = self._pending

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -11,9 +12,9 @@ import numpy as np
 from attrs import define, frozen
 from numpy.typing import NDArray
 
-from infernix_core.engine.program import DecodeRow, PendingBatch, Program
+from infernix_core.engine.program import DecodeRow, PendingBatch, Program, RoundFault
 from infernix_core.engine.request import FinishReason, GenerationStart
-from infernix_core.engine.resident import Request, Stage
+from infernix_core.engine.resident import Request, Stage, integrity_error
 from infernix_core.engine.scheduler import DecodeUnit, FirstTokenUnit, PrefillUnit, Scheduler, Unit
 from infernix_core.engine.session import Preview
 from infernix_core.errors import (
@@ -24,8 +25,18 @@ from infernix_core.errors import (
     IntegrityError,
     NonFiniteLogits,
 )
-from infernix_core.interfaces.sampling import MaskState, RowFailure
+from infernix_core.interfaces.sampling import MaskState, PendingRowFailure
 from infernix_core.interfaces.speculative import DraftPolicy
+
+_log = logging.getLogger(__name__)
+
+
+class RowFault(IntegrityError):
+    """One request's matcher failed while its masks were filled."""
+
+    def __init__(self, request: Request, fault: Exception) -> None:
+        super().__init__(f"{type(fault).__name__}: {fault}")
+        self.request = request
 
 
 @frozen
@@ -37,8 +48,15 @@ class RoundMasks:
     def fill(
         self, row: int, drafts: Sequence[int], columns: NDArray[np.int32]
     ) -> tuple[MaskState, ...]:
-        """See ``MaskService``."""
-        return self.requests[row].fill_masks(drafts, columns)
+        """See ``MaskService``.
+
+        Raises:
+            RowFault: The row's matcher failed.
+        """
+        try:
+            return self.requests[row].fill_masks(drafts, columns)
+        except Exception as fault:
+            raise RowFault(self.requests[row], fault) from fault
 
 
 @define(eq=False)
@@ -58,7 +76,6 @@ class Worker:
         program: Model state and units.
         scheduler: Chooses units.
         policy: Chooses draft widths.
-        queue_limit: Most waiting requests.
         finished: Called, on the worker's thread, for each request that has ended.
     """
 
@@ -100,13 +117,13 @@ class Worker:
     def require_available(self) -> None:
         """Raises EngineUnavailable when no work is accepted any more."""
         if self._failure is not None:
-            raise EngineUnavailable(f"the engine has stopped: {self._failure}")
+            message = f"the engine has stopped: {self._failure}"
+            raise EngineUnavailable(message) from self._failure
         if self._closing:
             raise EngineUnavailable("the engine is closed")
 
-    def cancel(self, request: Request) -> None:
-        """Asks for a request's end; it ends at the next commit boundary."""
-        request.cancelled.set()
+    def wake(self) -> None:
+        """Lets the worker look for cancelled requests."""
         with self._wake:
             self._wake.notify()
 
@@ -121,11 +138,9 @@ class Worker:
     def _run(self) -> None:
         try:
             while self._wait():
-                self._admit()
-                unit = self._scheduler.next(self._residents)
-                if unit is not None:
-                    self._execute(unit)
+                self._step()
         except BaseException as error:
+            _log.exception("the engine stops")
             failure = IntegrityError(f"{type(error).__name__}: {error}")
             failure.__cause__ = error
             with self._wake:
@@ -133,20 +148,35 @@ class Worker:
         finally:
             self._end_all()
 
+    def _step(self) -> None:
+        """Admits and runs one unit. A fault that can be laid at a request's door ends that request alone."""
+        self._admit()
+        unit = self._scheduler.next(self._residents)
+        if unit is None:
+            return
+        try:
+            self._execute(unit)
+        except RowFault as fault:
+            _log.exception("a request's matcher failed")
+            self._end(fault.request, FinishReason.ERROR, error=fault)
+        except RoundFault as fault:
+            _log.exception("a drafter failed")
+            for request in unit.requests:
+                self._end(request, FinishReason.ERROR, error=fault)
+
     def _wait(self) -> bool:
         """Sleeps until there is work; False when closing. Drops waiting requests that are over."""
         with self._wake:
-            while True:
-                if self._closing:
-                    return False
+            while not self._closing:
                 now = time.monotonic()
                 for request in [r for r in self._waiting if self._over(r, now)]:
                     self._waiting.remove(request)
                     self._end_waiting(request, now)
-                if self._residents or (self._waiting and self._free):
+                if self._residents or self._waiting:
                     return True
-                deadlines = [r.deadline for r in self._waiting if r.deadline is not None]
-                self._wake.wait(min(deadlines) - now if deadlines else None)
+                # Nothing is resident, so a lane is free and nothing waits either.
+                self._wake.wait()
+            return False
 
     @staticmethod
     def _over(request: Request, now: float) -> bool:
@@ -171,8 +201,8 @@ class Worker:
             request.lane = self._free.pop(0)
             request.admitted = time.monotonic()
             request.stage = Stage.PREFILL
-            self._program.admit(request.lane)
             self._residents.append(request)
+            self._program.admit(request.lane)
             request.handle.publish(GenerationStart(request.prompt_length))
 
     def _execute(self, unit: Unit) -> None:
@@ -182,7 +212,13 @@ class Worker:
                     self._end(request, FinishReason.CANCELLED)
                     return
                 ids = request.prompt.token_ids[start:stop]
-                hidden = self._program.prefill(request.lane, ids, start)
+                try:
+                    hidden = self._program.prefill(request.lane, ids, start)
+                except Exception as fault:
+                    # Nothing but this lane was touched.
+                    _log.exception("a prompt cannot be executed")
+                    self._end(request, FinishReason.ERROR, error=integrity_error(fault))
+                    return
                 request.prefilled = stop
                 if stop == request.prompt_length:
                     request.hidden, request.stage = hidden, Stage.FIRST
@@ -195,7 +231,10 @@ class Worker:
                 limits = [self._draft_limit(request) for request in requests]
                 statistics = [request.statistics for request in requests]
                 widths = self._policy.plan(limits, statistics)
-                rows = [self._row(r, width) for r, width in zip(requests, widths, strict=True)]
+                rows = [
+                    self._row(request, max(0, min(width, limit)))
+                    for request, width, limit in zip(requests, widths, limits, strict=True)
+                ]
                 pending = self._program.decode(rows, RoundMasks(requests))
                 self._settle(requests, pending)
 
@@ -214,7 +253,7 @@ class Worker:
         limit = min(request.session.remaining - 1, self._program.width - 1)
         if request.options.draft_limit is not None:
             limit = min(limit, request.options.draft_limit)
-        return limit
+        return max(limit, 0)
 
     def _settle(self, requests: Sequence[Request], pending: PendingBatch) -> None:
         """Previews every row, commits all of them or none, then confirms and publishes."""
@@ -229,7 +268,8 @@ class Worker:
                 try:
                     outcome.preview = request.session.preview(row.tokens)
                 except Exception as error:
-                    faulty = (request, _integrity(error))
+                    _log.exception("a request's output session failed")
+                    faulty = (request, integrity_error(error))
                     break
                 outcome.count = outcome.preview.accepted
         if faulty is not None:
@@ -282,11 +322,14 @@ class Worker:
         if reason in (FinishReason.CANCELLED, FinishReason.ERROR):
             request.publish(request.session.close())
         self._residents.remove(request)
-        self._program.release(request.lane)
         self._free.append(request.lane)
-        # First the slot, then the news: who reads the end may submit at once.
-        self._finished(request)
-        request.finish(reason, stop=stop, error=error)
+        # First the slot, then the news: who reads the end may submit at once. The news comes whatever
+        # a drafter makes of the release.
+        try:
+            self._program.release(request.lane)
+        finally:
+            self._finished(request)
+            request.finish(reason, stop=stop, error=error)
 
     def _end_all(self) -> None:
         """Ends every request when the worker stops, cleanly or not."""
@@ -305,20 +348,10 @@ class Worker:
                 request.finish(FinishReason.ERROR, error=error)
 
 
-def _failure(failure: RowFailure) -> InfernixError:
-    if failure is RowFailure.DEAD_END:
+def _failure(failure: PendingRowFailure) -> InfernixError:
+    if failure is PendingRowFailure.DEAD_END:
         return ConstraintDeadEnd(
             "the constraint leaves no legal next token here",
             hint="the text so far is a prefix that the vocabulary cannot continue",
         )
     return NonFiniteLogits("the model's logits leave no finite selection")
-
-
-def _integrity(error: Exception) -> InfernixError:
-    if isinstance(error, InfernixError):
-        return error
-    wrapped = IntegrityError(f"{type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
-
-

@@ -23,6 +23,11 @@ class OutputConstraint:
     #: The constraint's kind, as reports, logs and metrics name it.
     kind: str
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The texts that the constraint owns."""
+        return ()
+
 
 def _text(what: str) -> Any:
     def check(_instance: object, _attribute: object, value: object) -> None:
@@ -41,6 +46,11 @@ class Grammar(OutputConstraint):
     source: str = field(validator=_text("a grammar"))
     kind = "grammar"
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """See :class:`OutputConstraint`."""
+        return (self.source,)
+
 
 @frozen
 class JsonObject(OutputConstraint):
@@ -55,6 +65,11 @@ class JsonSchema(OutputConstraint):
 
     source: str = field(validator=_text("a JSON Schema"))
     kind = "json_schema"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """See :class:`OutputConstraint`."""
+        return (self.source,)
 
     @classmethod
     def of(cls, schema: Mapping[str, Any] | bool | str) -> JsonSchema:
@@ -77,6 +92,11 @@ class Regex(OutputConstraint):
 
     pattern: str = field(validator=_text("a regex"))
     kind = "regex"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """See :class:`OutputConstraint`."""
+        return (self.pattern,)
 
 
 def _literals(value: Iterable[str]) -> tuple[str, ...]:
@@ -105,3 +125,8 @@ class Choice(OutputConstraint):
 
     literals: tuple[str, ...] = field(converter=_literals)
     kind = "choice"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """See :class:`OutputConstraint`."""
+        return self.literals

@@ -95,6 +95,12 @@ def sequence(*parts: Language) -> Language:
     return flat[0] if len(flat) == 1 else Sequence(flat)
 
 
+def free_until(token: int, then: Language) -> Language:
+    """Text that may end, or that reaches ``token``, after which only ``then`` may follow."""
+    ways = (Sequence(()), sequence(Token(token), then))
+    return sequence(Repeat(TextExcept({token})), Union(ways))
+
+
 def walk(language: Language) -> Iterable[Language]:
     """Every node of the tree, parents first."""
     yield language

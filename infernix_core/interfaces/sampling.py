@@ -68,7 +68,7 @@ class MaskState(enum.IntEnum):
     """An earlier draft was illegal or ended the output; the column has no meaning."""
 
 
-class RowFailure(enum.Enum):
+class PendingRowFailure(enum.Enum):
     """Why a row yields nothing this round."""
 
     DEAD_END = "dead end"
@@ -143,7 +143,7 @@ class SampledRow:
 
     tokens: tuple[int, ...]
     accepted: int
-    failure: RowFailure | None = None
+    failure: PendingRowFailure | None = None
     kept_mass: tuple[float, ...] = ()
 
 

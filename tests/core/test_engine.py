@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
 
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.request import (
@@ -22,8 +25,8 @@ from infernix_core.errors import (
     ContextOverflow,
     DeadlineExceeded,
     EngineUnavailable,
-    IntegrityError,
     InvalidOption,
+    InvalidPrompt,
     NonFiniteLogits,
     QueueFull,
 )
@@ -31,8 +34,7 @@ from infernix_core.interfaces.constraints import Choice, Regex
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
-from infernix_core.testing.drafters import ScriptedBackend
-from infernix_core.testing.plain_provider import PlainMatcher, PlainProvider
+from infernix_core.testing.plain_provider import PlainGrammar, PlainMatcher, PlainProvider
 from infernix_core.testing.toy import ToyModel, ToyTarget
 from tests.core.conftest import WAIT, answer, ask, chat
 
@@ -292,7 +294,37 @@ def test_stop_rules_cannot_be_combined_with_a_constraint(
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_tokens": -1}, {"stop_token_ids": [10**6]}, {"stop": [""]}, {"temperature": -1.0}],
+    [
+        {"max_tokens": -1},
+        {"max_tokens": 2.5},
+        {"max_tokens": "5"},
+        {"max_tokens": float("nan")},
+        {"max_tokens": True},
+        {"draft_limit": -1},
+        {"draft_limit": 1.5},
+        {"draft_limit": "x"},
+        {"pending_timeout": 0},
+        {"pending_timeout": float("nan")},
+        {"pending_timeout": "1"},
+        {"stop_token_ids": [10**6]},
+        {"stop_token_ids": [-1]},
+        {"stop_token_ids": [1.5]},
+        {"stop_token_ids": ["a"]},
+        {"stop_token_ids": None},
+        {"stop": [""]},
+        {"stop": "END"},
+        {"stop": None},
+        {"stop": [3]},
+        {"stop": ["x"] * 65},
+        {"stop": ["x" * 1025]},
+        {"raw_output": "yes"},
+        {"constraint": "a+"},
+        {"temperature": -1.0},
+        {"temperature": 10**400},
+        {"presence_penalty": 1e308},
+        {"frequency_penalty": 1e39},
+    ],
+    ids=str,
 )
 def test_impossible_options_are_refused_before_the_queue(
     make_engine: Make, options: dict[str, Any]
@@ -301,6 +333,77 @@ def test_impossible_options_are_refused_before_the_queue(
     with pytest.raises(InvalidOption):
         ask(engine, "?", **options)
     assert engine.outstanding == 0
+    assert answer(engine, "?", max_tokens=1).error is None
+
+
+def test_a_prompt_of_another_engine_is_checked_again(make_engine: Make) -> None:
+    wide, narrow = make_engine(max_context=64), make_engine(max_context=16)
+    prompt = wide.prepare(PromptInput(text="x" * 40))
+    with pytest.raises(ContextOverflow, match="40 tokens, the context 16"):
+        narrow.submit(prompt)
+    for ids in ((), (-1,), (10**6,)):
+        with pytest.raises(InvalidPrompt, match="token ids below"):
+            narrow.submit(evolve(prompt, token_ids=ids))
+    assert narrow.outstanding == 0
+    assert answer(narrow, "?", max_tokens=1).error is None
+
+
+def test_a_raw_prompts_branch_is_content(make_engine: Make) -> None:
+    report = answer(make_engine(), "raw", constraint=COLOURS).constraint
+    assert (report.branch, report.terminated) == ("content", True)
+
+
+def test_the_matcher_is_released_at_the_end(make_engine: Make) -> None:
+    matchers: list[weakref.ref[PlainMatcher]] = []
+
+    class Grammar(PlainGrammar):
+        def start(self, prefix: Any = ()) -> PlainMatcher:
+            matcher = super().start(prefix)
+            matchers.append(weakref.ref(matcher))
+            return matcher
+
+    class Provider(PlainProvider):
+        def bind(self, vocabulary: Vocabulary) -> Any:
+            return Provider(vocabulary)
+
+        def compile(self, language: Any) -> Any:
+            return Grammar(self.vocabulary, language)
+
+    engine = make_engine(provider=Provider)
+    handle = ask(engine, "?", constraint=COLOURS)
+    assert handle.wait(WAIT).error is None
+    answer(engine, "another", max_tokens=1)
+    gc.collect()
+    assert [matcher() for matcher in matchers] == [None]
+    assert handle.wait().text in COLOURS.literals
+
+
+def test_two_readers_of_one_handle_share_its_events(make_engine: Make) -> None:
+    handle = ask(make_engine(), "?", max_tokens=30)
+    seen: list[list[Any]] = [[], []]
+    threads = [threading.Thread(target=lambda i=i: seen[i].extend(handle)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT)
+        assert not thread.is_alive()
+    events = seen[0] + seen[1]
+    assert sum(isinstance(event, GenerationEnd) for event in events) == 1
+    text = sum(len(event.text) for event in events if isinstance(event, TextDelta))
+    assert text == len(handle.wait().text)
+
+
+def test_cancelling_publishes_what_was_held_for_a_stop_string(make_engine: Make) -> None:
+    model = slow_model()
+    plain = answer(make_engine(model), "held", seed=3, max_tokens=40)
+    stop = plain.text + "never reached"
+    handle = ask(make_engine(model), "held", seed=3, max_tokens=2000, stop=[stop])
+    time.sleep(0.1)
+    handle.cancel()
+    result = handle.wait(WAIT)
+    assert result.finish_reason is FinishReason.CANCELLED
+    assert result.text
+    assert plain.text.startswith(result.text[: len(plain.text)].rstrip("\ufffd"))
 
 
 def test_prompt_and_output_share_the_context(make_engine: Make) -> None:
@@ -448,58 +551,6 @@ def test_a_timeout_of_wait_leaves_the_request_running(make_engine: Make) -> None
     with pytest.raises(TimeoutError):
         handle.wait(0.01)
     assert handle.wait(WAIT).finish_reason is FinishReason.LENGTH
-
-
-class Refusing:
-    """Matchers that refuse "g" after having allowed it."""
-
-    def bind(self, vocabulary: Vocabulary) -> Any:
-        plain = PlainProvider().bind(vocabulary)
-
-        class Matcher(PlainMatcher):
-            def accept(self, token: int) -> bool:
-                return token != ord("g") and super().accept(token)
-
-        class Grammar:
-            memory_size = 1
-
-            def __init__(self, language: Any) -> None:
-                self.language = language
-
-            def start(self, prefix: Any = ()) -> Any:
-                return Matcher(vocabulary, plain.compile(self.language).start().items)
-
-        class Bound:
-            def compile(self, language: Any) -> Any:
-                return Grammar(language)
-
-        return Bound()
-
-
-def test_a_broken_matcher_ends_its_request_and_no_other(make_engine: Make) -> None:
-    alone = [answer(make_engine(), f"r{i}", seed=i, max_tokens=20).token_ids for i in range(3)]
-    engine = make_engine(provider=Refusing)
-    free = [ask(engine, f"r{i}", seed=i, max_tokens=20) for i in range(3)]
-    broken = ask(engine, "?", constraint=Choice(["aag"]))
-    assert [handle.wait(WAIT).token_ids for handle in free] == alone
-    result = broken.wait(WAIT)
-    assert isinstance(result.error.error, IntegrityError)
-    assert result.text == "aa"
-
-
-def test_a_failing_unit_stops_the_engine_and_says_so(make_engine: Make) -> None:
-    def script(row: Any) -> list[int]:
-        raise RuntimeError("the drafter broke")
-
-    engine = make_engine(backend=ScriptedBackend(script), draft_tokens=2)
-    handles = [ask(engine, f"r{i}", max_tokens=20) for i in range(3)]
-    for handle in handles:
-        result = handle.wait(WAIT)
-        assert isinstance(result.error.error, EngineUnavailable)
-        assert "the drafter broke" in result.error.message
-    with pytest.raises(EngineUnavailable, match="the drafter broke"):
-        ask(engine, "?")
-    assert engine.outstanding == 0
 
 
 def test_drafts_need_a_backend(make_engine: Make) -> None:

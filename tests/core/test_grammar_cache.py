@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from attrs import define, field
 
-from infernix_core.engine.grammar_cache import GrammarCache
+from infernix_core.engine.grammar_cache import GrammarCache, key_size
 from infernix_core.errors import InvalidGrammar
 from infernix_core.interfaces.constraints import Choice, Grammar, JsonSchema, Regex
 from infernix_core.interfaces.language import Content, Label, Language, Token, sequence
@@ -97,20 +97,46 @@ def test_at_most_two_cold_builds_run_and_a_hit_needs_no_cold_slot() -> None:
 
 def test_the_budget_drops_the_least_recently_used_and_reads_sizes_again() -> None:
     provider = Provider(size=100)
-    cache = GrammarCache(lambda: provider, 300)
-    languages = [Content(Regex(str(i))) for i in range(3)]
-    kept = [cache.get(language)[0] for language in languages]
+    languages = [Content(Regex(str(i))) for i in range(4)]
+    each = 100 + key_size(languages[0])
+    cache = GrammarCache(lambda: provider, 3 * each)
+    kept = [cache.get(language)[0] for language in languages[:3]]
+    assert cache.memory_size == 3 * each
     cache.get(languages[0])
-    cache.get(Content(Regex("new")))
+    cache.get(languages[3])
     assert cache.get(languages[0])[1] == "hit"
     assert cache.get(languages[1])[1] == "built"
-    assert cache.memory_size == 300
-    kept[0].memory_size = 250
-    cache.trim()
-    assert cache.memory_size <= 300
-    oversized = GrammarCache(lambda: Provider(size=500), 300)
-    grammar, outcome = oversized.get(languages[0])
-    assert (outcome, len(oversized), grammar.memory_size) == ("built", 0, 500)
+    assert cache.memory_size == 3 * each
+    kept[0].memory_size = 150
+    assert cache.memory_size == 3 * each
+    cache.refresh(languages[0])
+    assert len(cache) == 2
+    assert cache.memory_size == 2 * each + 50
+    cache.refresh(Content(Regex("never seen")))
+
+
+def test_a_grammar_larger_than_the_budget_is_not_kept_and_drops_no_other() -> None:
+    provider = Provider(size=100)
+    cache = GrammarCache(lambda: provider, 10_000)
+    small = [Content(Regex(str(i))) for i in range(3)]
+    for language in small:
+        cache.get(language)
+    provider.size = 10_000
+    assert cache.get(Content(Regex("large")))[1] == "built"
+    assert [cache.get(language)[1] for language in small] == ["hit"] * 3
+    grown = cache.get(small[1])[0]
+    grown.memory_size = 10_000
+    cache.refresh(small[1])
+    assert [cache.get(small[0])[1], cache.get(small[2])[1]] == ["hit", "hit"]
+    assert len(cache) == 2
+
+
+def test_the_budget_counts_the_source_texts() -> None:
+    cache = GrammarCache(lambda: Provider(size=10), 100_000)
+    for index in range(20):
+        cache.get(Content(JsonSchema(f"{index}" + "x" * 30_000)))
+    assert len(cache) <= 3
+    assert cache.memory_size <= 100_000
 
 
 def test_a_failed_build_reaches_every_waiter_and_is_not_kept() -> None:

@@ -38,6 +38,13 @@ def template_variables(prompt: PromptInput, reserved: frozenset[str]) -> dict[st
         "tools": [_tool(tool, f"tools[{i}]") for i, tool in enumerate(prompt.tools)] or None,
         "add_generation_prompt": True,
     }
+    if variables["messages"][-1]["role"] == "assistant":
+        # The template would open a second assistant turn, which is not what a caller means by it.
+        raise _invalid(
+            f"messages[{len(messages) - 1}]",
+            "the last message is the assistant's, and continuing it is not supported",
+            "end with a user or a tool message",
+        )
     for name, value in prompt.template_options.items():
         where = f"template_options.{name}"
         if not isinstance(name, str) or not name.isidentifier():

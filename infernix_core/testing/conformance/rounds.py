@@ -11,7 +11,7 @@ from attrs import field, frozen
 
 from infernix_core.interfaces.sampling import (
     MaskState,
-    RowFailure,
+    PendingRowFailure,
     SamplerSpec,
     SamplingConfig,
     SamplingRound,
@@ -141,20 +141,20 @@ def _distribution(rows: Sequence[Row], width: int) -> DraftDistribution | None:
     return DraftDistribution(ids, probabilities, tuple(bool(row.q) for row in rows))
 
 
-def law(row: Row, column: int = 0) -> dict[int, float] | RowFailure:
+def law(row: Row, column: int = 0) -> dict[int, float] | PendingRowFailure:
     """The distribution of a column after the drafts before it, or why there is none."""
     config = row.config
     candidates = [token for token in range(SIZE) if token not in NEVER]
     if row.legal is not None:
         candidates = [token for token in candidates if token in row.legal[column]]
     if not candidates:
-        return RowFailure.DEAD_END
+        return PendingRowFailure.DEAD_END
     score = penalised(row, column, candidates)
     if any(math.isnan(value) or value == math.inf for value in score.values()):
-        return RowFailure.NON_FINITE_LOGITS
+        return PendingRowFailure.NON_FINITE_LOGITS
     order = sorted((t for t in score if score[t] > -math.inf), key=lambda t: (-score[t], t))
     if not order:
-        return RowFailure.NON_FINITE_LOGITS
+        return PendingRowFailure.NON_FINITE_LOGITS
     if config.temperature == 0:
         return {order[0]: 1.0}
     order = order[: config.top_k] if config.top_k else order

@@ -14,7 +14,7 @@ from infernix_core.engine.state import LaneState
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.sampling import (
     MaskState,
-    RowFailure,
+    PendingRowFailure,
     SampledRow,
     Sampler,
     SamplerPlan,
@@ -163,7 +163,7 @@ class SamplerSuite:
             ),
         ]
         results = plan.run(sampling_round(rows))
-        failed = RowFailure.NON_FINITE_LOGITS
+        failed = PendingRowFailure.NON_FINITE_LOGITS
         assert [row.failure for row in results] == [failed, None, failed, None, None]
         assert [bool(row.tokens) for row in results] == [False, True, False, True, True]
         assert results[3].tokens == plan.run(sampling_round([fine]))[0].tokens
@@ -182,7 +182,7 @@ class SamplerSuite:
             Row(table, greedy, drafts=(other,), legal=(everything, frozenset())),
         ]
         results = plan.run(sampling_round(rows))
-        dead = RowFailure.DEAD_END
+        dead = PendingRowFailure.DEAD_END
         assert [row.failure for row in results] == [dead, dead, dead, None]
         assert [row.tokens for row in results] == [(), (), (), (best,)]
         assert [row.accepted for row in results] == [0, 0, 0, 0]

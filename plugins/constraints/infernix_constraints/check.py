@@ -14,7 +14,7 @@ from infernix_core.cli.constraint_options import (
     constraint_from_arguments,
     explain_constraint,
 )
-from infernix_core.cli.text_input import checked_argument, read_text
+from infernix_core.cli.text_input import checked_argument, read_text, require_one_stdin
 from infernix_core.descriptors import MaskProviderPlugin
 from infernix_core.errors import InvalidOption
 from infernix_core.interfaces.language import Content
@@ -48,6 +48,11 @@ def run(arguments: argparse.Namespace, registry: PluginRegistry) -> int:
     Raises:
         InfernixError: The constraint or the command line is wrong; the program prints it.
     """
+    require_one_stdin(
+        grammar_file=arguments.grammar_file,
+        json_schema_file=arguments.json_schema_file,
+        text_file=arguments.text_file,
+    )
     constraint = constraint_from_arguments(arguments)
     if constraint is None:
         raise InvalidOption("no constraint is given", hint="give --regex, --json-object, …")

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from infernix_core import random
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.sampling import MaskState, RowFailure, SampledRow, SamplingConfig
+from infernix_core.interfaces.sampling import MaskState, PendingRowFailure, SampledRow, SamplingConfig
 from infernix_core.random import Purpose
 from infernix_sampling.columns import Column
 
@@ -29,7 +29,7 @@ class Verdict:
     """
 
     column: Column
-    failure: RowFailure | None
+    failure: PendingRowFailure | None
     token: int
     replacement: int
     target: float
@@ -37,11 +37,11 @@ class Verdict:
     kept_mass: float
 
 
-def failure_of(legal: bool, finite: bool) -> RowFailure | None:
+def failure_of(legal: bool, finite: bool) -> PendingRowFailure | None:
     """Nothing legal is a dead end; legal tokens without a finite maximum are the model's fault."""
     if not legal:
-        return RowFailure.DEAD_END
-    return None if finite else RowFailure.NON_FINITE_LOGITS
+        return PendingRowFailure.DEAD_END
+    return None if finite else PendingRowFailure.NON_FINITE_LOGITS
 
 
 def clean_mass(mass: float) -> float:
@@ -82,7 +82,7 @@ def settle(
             break
     else:
         if states[len(tokens)] is MaskState.DEAD_END:
-            return SampledRow((), 0, RowFailure.DEAD_END)
+            return SampledRow((), 0, PendingRowFailure.DEAD_END)
     return SampledRow(tuple(tokens), accepted, None, tuple(masses))
 
 

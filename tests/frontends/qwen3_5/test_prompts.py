@@ -114,6 +114,10 @@ def text_of(model: Any, ids: Any) -> str:
     return b"".join(model.vocabulary.token_bytes[token] for token in ids).decode("utf-8")
 
 
+#: Follows an assistant's turn: the last message may not be the assistant's.
+RESULT = {"role": "tool", "content": "result"}
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize(
     "place",
@@ -126,6 +130,7 @@ def text_of(model: Any, ids: Any) -> str:
             "messages": [
                 user("a"),
                 {"role": "assistant", "content": "b", "reasoning_content": x},
+                RESULT,
             ]
         },
         lambda x: {
@@ -136,6 +141,7 @@ def text_of(model: Any, ids: Any) -> str:
                     "content": None,
                     "tool_calls": [{"function": {"name": x, "arguments": {x: x, "k": [x]}}}],
                 },
+                RESULT,
             ]
         },
         lambda x: {"messages": [user("a")], "tools": [{"name": x, x: [x]}]},
@@ -154,13 +160,14 @@ def test_an_assistant_turn_that_spells_its_reasoning_is_split(model: Any) -> Non
     """The template tests and splits user text by ``</think>``; the marker leaves that alone."""
     content = "<think>\nbecause\n</think>\n\nso"
     spelled = model.prepare(
-        PromptInput(messages=[user("a"), {"role": "assistant", "content": content}])
+        PromptInput(messages=[user("a"), {"role": "assistant", "content": content}, RESULT])
     )
     given = model.prepare(
         PromptInput(
             messages=[
                 user("a"),
                 {"role": "assistant", "content": "so", "reasoning_content": "because"},
+                RESULT,
             ]
         )
     )
@@ -296,6 +303,7 @@ def test_raw_prompts_take_no_template_options(model: Any) -> None:
         ([user([{"type": "video", "video": "x"}])], ["message 0", "video"]),
         ([user([{"type": "input_audio", "input_audio": {}}])], ["message 0", "audio"]),
         ([user("\ud800")], ["Unicode"]),
+        ([user("a"), {"role": "assistant", "content": "b"}], ["messages[1]", "continuing", "end with"]),
         ([user("a"), {"role": "assistant", "tool_calls": {}}], ["messages[1].tool_calls", "dict"]),
         (
             [user("a"), {"role": "assistant", "tool_calls": [{"function": {}}]}],
@@ -347,7 +355,7 @@ def test_a_template_that_fails_says_so(model: Any) -> None:
 def test_arguments_as_a_json_string(model: Any) -> None:
     def prepared(arguments: Any) -> Any:
         call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
-        messages = [user("a"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+        messages = [user("a"), {"role": "assistant", "content": None, "tool_calls": [call]}, RESULT]
         return model.prepare(PromptInput(messages=messages)).token_ids
 
     assert prepared('{"b": 1, "a": [true]}') == prepared({"b": 1, "a": [True]})

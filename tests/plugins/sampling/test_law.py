@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from infernix_core.interfaces.sampling import RowFailure
+from infernix_core.interfaces.sampling import PendingRowFailure
 
 
 def random_config(box, generator, size):
@@ -320,7 +320,7 @@ def test_failing_rows_fail_alone(box):
     for options in ({"temperature": 0}, {"top_k": 7}, {"top_p": 0.9}, {}):
         round = box.round(logits, [box.config(**options)] * 7, allowed_after=functions)
         rows = box.plan(size).run(round)
-        broken, dead = RowFailure.NON_FINITE_LOGITS, RowFailure.DEAD_END
+        broken, dead = PendingRowFailure.NON_FINITE_LOGITS, PendingRowFailure.DEAD_END
         assert [row.failure for row in rows] == [broken, broken, broken, None, None, dead, None]
         assert [len(row.tokens) for row in rows] == [0, 0, 0, 1, 1, 0, 1]
         assert rows[4].kept_mass == (0.0,)
@@ -331,7 +331,7 @@ def test_a_ready_mask_of_only_forbidden_tokens_is_a_dead_end(box):
     only_last = [False] * 9 + [True]
     round = box.round(np.zeros((1, 1, 10)), [box.config()], allowed_after=[lambda _: only_last])
     (row,) = box.plan(10, generable=generable).run(round)
-    assert row.failure is RowFailure.DEAD_END
+    assert row.failure is PendingRowFailure.DEAD_END
 
 
 def test_unreached_columns_cannot_fail_a_row(box):
@@ -353,7 +353,7 @@ def test_unreached_columns_cannot_fail_a_row(box):
         logits, [box.config()] * 2, drafts=[[4, 1], [4]], allowed_after=[None, allowed_after]
     )
     rows = box.plan(10).run(round)
-    assert [row.failure for row in rows] == [RowFailure.NON_FINITE_LOGITS, RowFailure.DEAD_END]
+    assert [row.failure for row in rows] == [PendingRowFailure.NON_FINITE_LOGITS, PendingRowFailure.DEAD_END]
     assert [row.tokens for row in rows] == [(), ()]
 
 

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from infernix_core import random as draws
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.sampling import MaskState, RowFailure
+from infernix_core.interfaces.sampling import MaskState, PendingRowFailure
 from infernix_core.interfaces.speculative import DraftDistribution
 from infernix_core.random import Purpose
 
@@ -165,7 +165,7 @@ def test_the_bonus_is_masked_and_may_be_token_zero(box, monkeypatch):
 
 def test_a_dead_end_after_the_drafts_fails_when_reached(box, monkeypatch):
     row = walk(box, monkeypatch, 0.5, drafts=[1, 2, 3], bonus_mask=[False] * 5)
-    assert (row.tokens, row.failure) == ((), RowFailure.DEAD_END)
+    assert (row.tokens, row.failure) == ((), PendingRowFailure.DEAD_END)
     row = walk(box, monkeypatch, 0.5, drafts=[1, 0, 3], bonus_mask=[False] * 5)
     assert (row.tokens, row.failure) == ((1, 1), None)
 
