@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -197,6 +198,9 @@ BAD: dict[str, tuple[Sequence[str], int, str]] = {
     "regex not UTF-8": (("--prompt", "x", "--regex", "a\udcffb"), 2, "UTF-8"),
     "choice not UTF-8": (("--prompt", "x", "--choice", "a\udcffb"), 2, "UTF-8"),
     "threads": (("--prompt", "x", "--threads", "0"), 2, "thread"),
+    "too many threads": (("--prompt", "x", "--threads", "1" + "0" * 20), 2, "1 to 1024"),
+    "empty model": (("", "--prompt", "x"), 1, "neither a checkpoint directory"),
+    "bare stop": (("--prompt", "x", "--stop", "x" * 2000), 2, "at most 1024"),
     "chunk": (("--prompt", "x", "--prefill-chunk", "0"), 2, "prefill_chunk"),
     "seed": (("--prompt", "x", "--seed", "-1"), 2, "seed"),
     "empty stop": (("--prompt", "x", "--stop", ""), 2, "stop"),
@@ -254,6 +258,52 @@ def test_bad_constraint_files_are_located(
     result = infernix("generate", "--prompt", "x", option, str(path))
     assert result.code == (2 if expected == "UTF-8" else 1)
     assert_one_line(result, expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("generate", "--prompt", "-", "--grammar-file", "-"),
+        ("generate", "--messages", "-", "--json-schema-file", "-"),
+        ("check", "--grammar-file", "-", "--text-file", "-"),
+    ],
+)
+def test_stdin_has_one_reader(infernix, options: Sequence[str]) -> None:
+    result = infernix(*options)
+    assert result.code == 2
+    assert_one_line(result, "both read stdin")
+
+
+def test_control_characters_in_an_error_do_not_reach_the_terminal(infernix) -> None:
+    result = infernix("generate", "/no\x1b[31mred", "--prompt", "x")
+    assert result.code == 1
+    assert_one_line(result, r"/no\x1b[31mred")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "environment", "code", "expected"),
+    [
+        (">/dev/full", {}, 1, b"No space left"),
+        (">&-", {}, 2, b"standard output is closed"),
+        ("", {"PYTHONIOENCODING": "latin-1"}, 0, b""),
+    ],
+)
+def test_unusual_standard_outputs(
+    redirection: str, environment: dict[str, str], code: int, expected: bytes
+) -> None:
+    command = f"{sys.executable} -m infernix_core.cli.main check --choice € {redirection}"
+    result = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+    assert result.returncode == code
+    assert expected in result.stderr
+    assert b"Traceback" not in result.stderr
+    if not code:
+        assert result.stdout == 'root ::= "€"\n'.encode()
 
 
 def test_an_unknown_command_and_no_command(infernix) -> None:
