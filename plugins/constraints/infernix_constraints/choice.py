@@ -24,4 +24,6 @@ def choice_grammar(literals: Iterable[str]) -> Grammar:
                     f"choice {literal!a} holds a surrogate at offset {offset}",
                     hint="write the character itself",
                 )
-    return Grammar(rules={"root": Alternatives([Text(literal) for literal in distinct])}, root="root")
+    return Grammar(
+        rules={"root": Alternatives([Text(literal) for literal in distinct])}, root="root"
+    )

@@ -223,7 +223,9 @@ class _Parser:
             self.fail("this group is not closed", self.groups[-1].start, "add ')'")
         body = self.groups[0]
         if not body.options and not body.parts:
-            self.fail(f"rule '{self.name}' has no body", body.start, 'write "" for the empty string')
+            self.fail(
+                f"rule '{self.name}' has no body", body.start, 'write "" for the empty string'
+            )
         self.rules[self.name] = body.close()
         self.groups, self.ended_at = [], None
 

@@ -86,7 +86,8 @@ def value_rules() -> dict[str, Expression]:
 def json_object_grammar() -> Grammar:
     """Any JSON object, blanks around it included."""
     return Grammar(
-        rules={"root": Sequence([BLANKS, Reference("object"), BLANKS]), **value_rules()}, root="root"
+        rules={"root": Sequence([BLANKS, Reference("object"), BLANKS]), **value_rules()},
+        root="root",
     )
 
 

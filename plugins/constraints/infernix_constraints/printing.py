@@ -35,6 +35,7 @@ def expression_text(expression: Expression) -> str:
     """One right-hand side. Works at any depth: it keeps its own stack."""
     output: list[str] = []
     stack: list[str | tuple[Expression, int]] = [(expression, _ANY)]
+    children: list[str | tuple[Expression, int]]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
@@ -46,7 +47,7 @@ def expression_text(expression: Expression) -> str:
         elif isinstance(node, Sequence) and len(node.parts) == 1:
             stack.append((node.parts[0], place))
         elif isinstance(node, Alternatives) and node.options:
-            children: list[str | tuple[Expression, int]] = []
+            children = []
             for option in node.options:
                 children += [" | ", (option, _SEQUENCE)]
             stack += reversed(_wrapped(children[1:], place > _ANY))
@@ -56,8 +57,8 @@ def expression_text(expression: Expression) -> str:
                 children += [" ", (part, _ELEMENT)]
             stack += reversed(_wrapped(children[1:], place > _SEQUENCE))
         elif isinstance(node, Repetition):
-            repeated = [(node.part, _OPERAND), _quantifier(node)]
-            stack += reversed(_wrapped(repeated, place > _ELEMENT))
+            children = [(node.part, _OPERAND), _quantifier(node)]
+            stack += reversed(_wrapped(children, place > _ELEMENT))
         else:
             output.append(_leaf(node))
     return "".join(output)

@@ -109,13 +109,12 @@ class _Group:
     def next_option(self) -> None:
         parts: list[Expression] = []
         for part in self.parts:
-            if isinstance(part, Text) and parts and isinstance(parts[-1], Text):
-                part = Text(parts.pop().text + part.text)
-            parts.append(part)
-        if len(parts) == 1:
-            body = parts[0]
-        else:
-            body = Sequence(parts) if parts else Text("")
+            last = parts[-1] if parts else None
+            if isinstance(part, Text) and isinstance(last, Text):
+                parts[-1] = Text(last.text + part.text)
+            else:
+                parts.append(part)
+        body = parts[0] if len(parts) == 1 else Sequence(parts)
         self.options.append(Branch(body, self.starts, self.ends))
         self.parts, self.starts, self.ends = [], False, False
 
@@ -150,7 +149,9 @@ class _Parser:
             self.quantifier()
             return
         if group.ends and character != "|":
-            self.fail("'$' stands only at the end of the expression or of an alternative", start - 1)
+            self.fail(
+                "'$' stands only at the end of the expression or of an alternative", start - 1
+            )
         self.repeatable = False
         self.at += 1
         if character == "|":
@@ -230,7 +231,9 @@ class _Parser:
     def bounds(self, start: int) -> tuple[int, int | None]:
         match = _BOUNDS.match(self.source, start)
         if match is None or (match.group(3) and not match.group(2)):
-            self.fail("malformed bounds", start, "write {m}, {m,} or {m,n}, or \\{ for the character")
+            self.fail(
+                "malformed bounds", start, "write {m}, {m,} or {m,n}, or \\{ for the character"
+            )
         low, comma, high = match.groups()
         for digits in (low, high):
             if len(digits) > 9 or int(digits or 0) > MAX_REPETITION:
@@ -251,13 +254,18 @@ class _Parser:
         ranges: list[tuple[int, int]] = []
         while True:
             if self.at >= len(self.source):
-                self.fail("this class is not closed", start, "add ], or write \\[ for the character")
+                self.fail(
+                    "this class is not closed", start, "add ], or write \\[ for the character"
+                )
             if self.source[self.at] == "]":
                 self.at += 1
                 return CharacterClass.of(ranges, negated=negated)
             low_at = self.at
             low = self.class_atom()
-            dash, following = self.source[self.at : self.at + 1], self.source[self.at + 1 : self.at + 2]
+            dash, following = (
+                self.source[self.at : self.at + 1],
+                self.source[self.at + 1 : self.at + 2],
+            )
             if dash != "-" or following in ("]", ""):
                 ranges.extend(low)
                 continue
@@ -309,7 +317,9 @@ class _Parser:
         elif character in _PUNCTUATION:
             value = ord(character)
         else:
-            self.fail(_refused_escape(character), start, "escapes: \\d \\w \\s \\xNN \\uNNNN and signs")
+            self.fail(
+                _refused_escape(character), start, "escapes: \\d \\w \\s \\xNN \\uNNNN and signs"
+            )
         return ((value, value),)
 
     def hexadecimal(self, start: int, kind: str) -> int:

@@ -16,7 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from infernix_core.interfaces.constraints import Choice, Grammar, JsonObject, OutputConstraint, Regex
+from infernix_core.interfaces.constraints import (
+    Choice,
+    Grammar,
+    JsonObject,
+    OutputConstraint,
+    Regex,
+)
 from infernix_core.interfaces.language import Content
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_xgrammar.provider import XGrammarMaskProvider
@@ -69,7 +75,9 @@ def main() -> None:
         constraint, text = SHAPES[name]
         raw, ids, at = text.encode(), [], 0
         while at < len(raw):
-            size = next(n for n in range(min(32, len(raw) - at), 0, -1) if raw[at : at + n] in index)
+            size = next(
+                n for n in range(min(32, len(raw) - at), 0, -1) if raw[at : at + n] in index
+            )
             ids.append(index[raw[at : at + size]])
             at += size
         bound = XGrammarMaskProvider().bind(words)

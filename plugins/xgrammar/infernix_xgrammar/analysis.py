@@ -74,9 +74,7 @@ def _is_nullable(atom: Atom, known: list[bool]) -> bool:
     return rule is not None and known[rule]
 
 
-def _least_rules(
-    grammar: FlatGrammar, holds: Callable[[Atom, list[bool]], bool]
-) -> list[bool]:
+def _least_rules(grammar: FlatGrammar, holds: Callable[[Atom, list[bool]], bool]) -> list[bool]:
     """The least set of rules closed under: some option whose atoms all hold."""
     users: list[set[int]] = [set() for _ in grammar.rules]
     for number, rule in enumerate(grammar.rules):
@@ -121,7 +119,12 @@ class Analysis:
         """Analyses a grammar that was trimmed."""
         analysis = cls(_least_rules(grammar, _is_nullable))
         uses = [
-            [used for option in rule.options for atom in option if (used := called(atom)) is not None]
+            [
+                used
+                for option in rule.options
+                for atom in option
+                if (used := called(atom)) is not None
+            ]
             for rule in grammar.rules
         ]
         _, analysis.recursive = _components(uses)
@@ -137,7 +140,9 @@ class Analysis:
         analysis.counted_tail = [False] * len(grammar.rules)
         for number in order:
             options = grammar.rules[number].options
-            analysis.counted_tail[number] = any(analysis._ends_counted(option) for option in options)
+            analysis.counted_tail[number] = any(
+                analysis._ends_counted(option) for option in options
+            )
             total = sum(analysis.atom_size(atom) + 1 for option in options for atom in option)
             analysis.size[number] = min(total + 1, SIZE_CAP)
         return analysis
@@ -202,7 +207,7 @@ def _components(uses: list[list[int]]) -> tuple[list[int], list[bool]]:
                     recursive[node] |= child == node
             if descended or low[node] != index[node]:
                 continue
-            component = []
+            component: list[int] = []
             while not component or component[-1] != node:
                 component.append(stack.pop())
                 on_stack[component[-1]] = False

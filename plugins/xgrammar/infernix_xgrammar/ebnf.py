@@ -19,7 +19,9 @@ from infernix_xgrammar.lowered import (
     Mark,
 )
 
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.,:;/=<>{}()@#%&")
+_PLAIN = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.,:;/=<>{}()@#%&"
+)
 #: U+140000, which xgrammar encodes as :data:`~infernix_xgrammar.lowered.END_BYTES`.
 _END_TEXT = '"\\U00140000"'
 

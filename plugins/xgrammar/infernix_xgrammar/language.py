@@ -86,9 +86,9 @@ class _Flattening:
                 certain, first = place.certain, place.first
                 for part in parts:
                     atoms += self.atoms(part, certain=certain, first=first)
-                    certain = isinstance(
-                        part, algebra.Token | algebra.TextExcept
-                    ) or self._is_text(part)
+                    certain = isinstance(part, algebra.Token | algebra.TextExcept) or self._is_text(
+                        part
+                    )
                     first = False
                 return [tuple(atoms)]
         return [tuple(self.atoms(node, certain=place.certain, first=place.first))]

@@ -10,7 +10,7 @@ and the whole language ends in a character that no text contains.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import TypeAlias
 
 from attrs import define, field
 
@@ -40,7 +40,8 @@ MAX_COPIES = 4
 #: A class with at least this many characters is wide: many tokens of any vocabulary consist of it.
 WIDE = 200
 
-_Steps = Generator[Any, Any, list[Option]]
+#: Steps of the lowering, run by :func:`_drive`: they yield steps to get their result.
+_Steps: TypeAlias = "Generator[_Steps, list[Option], list[Option]]"
 
 
 def lower(grammar: FlatGrammar) -> Lowered | None:
@@ -78,8 +79,8 @@ class _Lowering:
             self.lowered.end = bytes([self.spare])
         return self.lowered
 
-    # The generators below are run by _drive: they yield a generator to get its result, so that the depth of a
-    # grammar's nesting is kept in a list and not on Python's stack.
+    # The steps below yield steps to get their result, so that the depth of a grammar's nesting is kept in _drive's
+    # list and not on Python's stack.
 
     def rule(self, number: int, tail: Option) -> _Steps:
         """The options of a rule with ``tail`` after each."""
@@ -182,11 +183,9 @@ class _Lowering:
         self.lowered.rules[again].append(tail)
         return [(Go(again),)]
 
-    def counted(
-        self, unit: OneOf, minimum: int, maximum: int, tail: Option
-    ) -> list[Option] | None:
-        """xgrammar's own counting, which is fast where a literal ends it that the class cannot begin with."""
-        if not tail or maximum <= 8 and _width(unit) < WIDE:
+    def counted(self, unit: OneOf, minimum: int, maximum: int, tail: Option) -> list[Option] | None:
+        """Xgrammar's own counting, which is fast where a literal ends it that the class cannot begin with."""
+        if not tail or (maximum <= 8 and _width(unit) < WIDE):
             return None
         heads = [tail]
         if len(tail) == 1 and isinstance(tail[0], Go):
@@ -271,16 +270,18 @@ class _Lowering:
 
 def _drive(steps: _Steps) -> list[Option]:
     """Runs a generator that yields the generators it needs."""
-    stack, value = [steps], None
-    while True:
+    stack = [steps]
+    result: list[Option] | None = None
+    while stack:
         try:
-            stack.append(stack[-1].send(value))
-            value = None
+            started = next(stack[-1]) if result is None else stack[-1].send(result)
+            stack.append(started)
+            result = None
         except StopIteration as done:
             stack.pop()
-            value = done.value
-            if not stack:
-                return value  # type: ignore[no-any-return]
+            result = done.value
+    assert result is not None
+    return result
 
 
 def _width(unit: OneOf) -> int:

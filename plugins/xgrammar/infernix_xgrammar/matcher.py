@@ -57,9 +57,7 @@ class XGrammarCompiledGrammar:
         """
         matcher = XGrammarMatcher(self)
         for position, part in enumerate(prefix):
-            accepted = (
-                matcher.accept(part) if isinstance(part, int) else matcher.accept_text(part)
-            )
+            accepted = matcher.accept(part) if isinstance(part, int) else matcher.accept_text(part)
             if not accepted:
                 raise ConstraintDeadEnd(
                     f"the given beginning leaves the language in its part {position}",
@@ -83,7 +81,9 @@ class XGrammarMatcher:
 
     def __attrs_post_init__(self) -> None:
         grammar = self.grammar
-        self._inner = None if grammar.compiled is None else xgrammar.GrammarMatcher(grammar.compiled)
+        self._inner = (
+            None if grammar.compiled is None else xgrammar.GrammarMatcher(grammar.compiled)
+        )
         self._forbidden = (
             None if grammar.end == END_BYTES else ~grammar.index.containing(grammar.end)
         )

@@ -59,7 +59,7 @@ class TokenIndex:
 
     @cached_property
     def info(self) -> xgrammar.TokenizerInfo:
-        """xgrammar's index."""
+        """Xgrammar's index."""
         spellings = []
         pairs = zip(self.vocabulary.token_bytes, self.classes, strict=True)
         for token, (raw, kind) in enumerate(pairs):

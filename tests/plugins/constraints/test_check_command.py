@@ -106,7 +106,9 @@ def test_options_become_constraints(tmp_path):
     assert constraint_from_arguments(namespace(regex="")) == Regex("")
     assert constraint_from_arguments(namespace(choice=["b", "a"])) == Choice(["a", "b"])
     assert constraint_from_arguments(namespace(grammar_file=file)) == Grammar(file.read_text())
-    assert constraint_from_arguments(namespace(json_schema_file=file)) == JsonSchema(file.read_text())
+    assert constraint_from_arguments(namespace(json_schema_file=file)) == JsonSchema(
+        file.read_text()
+    )
     with pytest.raises(InvalidOption) as caught:
         constraint_from_arguments(namespace(regex="a", choice=["b"]))
     assert caught.value.location.field == "--choice"

@@ -40,7 +40,12 @@ def _ranks():
 def qwen():
     """The vocabulary of Qwen3.5: 248,044 text tokens and 33 control tokens."""
     texts = _ranks()
-    framing = {"<think>": THINK, "</think>": THINK_END, "<tool_call>": TOOL, "</tool_call>": TOOL_END}
+    framing = {
+        "<think>": THINK,
+        "</think>": THINK_END,
+        "<tool_call>": TOOL,
+        "</tool_call>": TOOL_END,
+    }
     classes = [TokenClass.TEXT] * len(texts) + [TokenClass.FORBIDDEN] * 33
     for token in framing.values():
         classes[token] = TokenClass.FRAMING
@@ -71,7 +76,9 @@ def encode(qwen):
     def run(text):
         raw, ids, at = text.encode() if isinstance(text, str) else text, [], 0
         while at < len(raw):
-            size = next(n for n in range(min(32, len(raw) - at), 0, -1) if raw[at : at + n] in index)
+            size = next(
+                n for n in range(min(32, len(raw) - at), 0, -1) if raw[at : at + n] in index
+            )
             ids.append(index[raw[at : at + size]])
             at += size
         return ids

@@ -10,7 +10,21 @@ TEXT, FRAMING, END, FORBIDDEN = TokenClass
 
 #: Characters split over tokens, bytes that are no UTF-8, surrogates, and the bytes that end a language inside.
 _TEXTS = [
-    *(b"a", b"b", b"c", b"ab", b"ba", b"abc", b"aab", b"bb", b"cc", b"aaaa", b"\n", b"a\n", b"\x00"),
+    *(
+        b"a",
+        b"b",
+        b"c",
+        b"ab",
+        b"ba",
+        b"abc",
+        b"aab",
+        b"bb",
+        b"cc",
+        b"aaaa",
+        b"\n",
+        b"a\n",
+        b"\x00",
+    ),
     *("é".encode(), b"\xc3", b"\xa9", b"a\xc3", b"\xa9b", "€".encode(), b"\xe2\x82", b"\xac"),
     *("😀".encode(), b"\xf0\x9f", b"\xff", b"\xfe", b"\xf5", b"\xf5\x80\x80\x80", b"a\xf5"),
     *(b"\x80\x80\x80", b"\xed\xa0\x80", b"\xed", b"\xed\x9f\xbf", b"\xc0\x80", b"1", b"12"),
@@ -36,7 +50,10 @@ def grammar(chance, words):
     names = ["root", *(f"n{number}" for number in range(chance.randint(0, 3)))]
     terminals = chance.random() < 0.3
     return ir.Grammar(
-        {name: _expression(chance, chance.randint(1, 4), names, words, terminals) for name in names},
+        {
+            name: _expression(chance, chance.randint(1, 4), names, words, terminals)
+            for name in names
+        },
         "root",
     )
 

@@ -72,7 +72,10 @@ item ::= "- " [^\r\n\x0b\x0c\x85\u2028\u2029]+ "\n"
         (ARITHMETIC, ["1+2=3\n", "(x1 + 2) * 3 = y\n4=4\n"], ["1+=3\n", "1+2=3", "A=1\n"]),
         (
             C_SUBSET,
-            ["", "int main(){ int x = (1 + y) * 2; while (x < 3) { x = x + 1; } // end\n return -x; }"],
+            [
+                "",
+                "int main(){ int x = (1 + y) * 2; while (x < 3) { x = x + 1; } // end\n return -x; }",
+            ],
             ["int main() { return 1 }", "long f(){}", "int f(){ x == 1; }"],
         ),
         (CHESS, ["1. e4 e5\n2. Nf3 Nc6\n3. O-O exd8=Q#\n"], ["1. e4 e5\n", "1. e9 e5\n2. e4 e4\n"]),

@@ -6,12 +6,12 @@ import pytest
 import random_grammars
 from reference_matcher import Reference
 
-from infernix_core.interfaces.constraints import Choice, Grammar, JsonObject, Regex
-from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_constraints.printing import grammar_text
+from infernix_core.interfaces.constraints import Choice, Grammar, JsonObject, Regex
+from infernix_core.interfaces.language import Content
+from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_xgrammar import lowering
 from infernix_xgrammar.provider import XGrammarMaskProvider
-from infernix_core.interfaces.language import Content
 
 
 def walk(chance, matcher, reference, legal, steps):
@@ -43,13 +43,22 @@ def test_random_grammars(block, budget, legal, monkeypatch):
         words = random_grammars.vocabulary(chance)
         grammar = random_grammars.grammar(chance, words)
         matcher = (
-            XGrammarMaskProvider().bind(words).compile(Content(Grammar(grammar_text(grammar)))).start()
+            XGrammarMaskProvider()
+            .bind(words)
+            .compile(Content(Grammar(grammar_text(grammar))))
+            .start()
         )
         walk(chance, matcher, Reference(words, grammar=grammar), legal, 8)
 
 
 CONTENTS = [
-    *(Regex("[ab]{1,3}"), Regex("(a|é)*b?"), Regex(".{0,20}"), Regex("[^]{2,}"), Regex("(ab){0,5}\\n")),
+    *(
+        Regex("[ab]{1,3}"),
+        Regex("(a|é)*b?"),
+        Regex(".{0,20}"),
+        Regex("[^]{2,}"),
+        Regex("(ab){0,5}\\n"),
+    ),
     *(Choice(["a", "ab", "", "é"]), Grammar('root ::= "a" root "b" | ""'), Grammar("root ::= []")),
 ]
 
@@ -70,11 +79,17 @@ def test_random_languages(block, legal):
         (Regex(".{1,2000}"), ["", "The quick ", "日本語"]),
         (Regex(".{1,30}"), ["a" * 20, "a" * 28]),
         (Regex("[^]{0,40}"), ["", "a\nb", "x" * 38]),
-        (Regex(r'"([^"\\]|\\.){0,16}"'), ["", '"', '"ab\\', '"0123456789abcd', '"0123456789abcdef']),
+        (
+            Regex(r'"([^"\\]|\\.){0,16}"'),
+            ["", '"', '"ab\\', '"0123456789abcd', '"0123456789abcdef'],
+        ),
         (Regex("[a-z]{1,8}(/[a-z]{1,8}){0,2}\\.java"), ["", "src/main/fo", "abcdefgh", "a/b/c.j"]),
         (Regex(".{1,200}foo"), ["", "some text fo"]),
         (Regex("[\\s\\S]*[éß€]{3,9}"), ["", "a€"]),
-        (JsonObject(), ["", '{"a', '{"a":', '{"a": [1', '{"k": "v\\', '{"k": {} ', "  ", '{"a": 1}']),
+        (
+            JsonObject(),
+            ["", '{"a', '{"a":', '{"a": [1', '{"k": "v\\', '{"k": {} ', "  ", '{"a": 1}'],
+        ),
         (Grammar("root ::= ExcludeToken(5)+ Token(17) [a-z]{0,40}"), ["", "ab"]),
     ],
     ids=lambda value: str(value)[:40] if not isinstance(value, list) else "",

@@ -22,7 +22,21 @@ from infernix_xgrammar.provider import XGrammarMaskProvider
 
 TEXT, FRAMING, END, FORBIDDEN = TokenClass
 WORDS = Vocabulary(
-    (b"a", b"b", b"ab", b"\xc3", b"\xa9", "é".encode(), b"\n\n", b"\n\na", b"</t>", b"<t>", b"", b"", b""),
+    (
+        b"a",
+        b"b",
+        b"ab",
+        b"\xc3",
+        b"\xa9",
+        "é".encode(),
+        b"\n\n",
+        b"\n\na",
+        b"</t>",
+        b"<t>",
+        b"",
+        b"",
+        b"",
+    ),
     (*[TEXT] * 8, FRAMING, FRAMING, END, END, FORBIDDEN),
     {"</t>": 8, "<t>": 9},
 )
@@ -127,7 +141,12 @@ def test_labels_tell_the_branch_with_its_first_token():
     language = Union(
         [
             Label("content", Content(Regex("a*b"))),
-            Label("tools", sequence(Label("call", call), Repeat(sequence(Literal(b"\n\n"), Label("call", call))))),
+            Label(
+                "tools",
+                sequence(
+                    Label("call", call), Repeat(sequence(Literal(b"\n\n"), Label("call", call)))
+                ),
+            ),
         ]
     )
     grammar = compiled(language)
@@ -169,7 +188,15 @@ def test_starts_from_a_beginning(thinking, legal):
     grammar = compiled(Content(Regex("é{2}a")))
     matcher = grammar.start(["é".encode(), b"\xc3"])
     assert legal(matcher) == {4}
-    for refused in ([b"a"], ["é".encode() * 3], [END_A], [b"\xf5\x80\x80\x80"], [CLOSE], [PAD], [99]):
+    for refused in (
+        [b"a"],
+        ["é".encode() * 3],
+        [END_A],
+        [b"\xf5\x80\x80\x80"],
+        [CLOSE],
+        [PAD],
+        [99],
+    ):
         with pytest.raises(ConstraintDeadEnd):
             grammar.start(refused)
     matcher = thinking.start([0, CLOSE, b"\n\nab"])
@@ -193,7 +220,12 @@ def test_nothing_reaches_standard_error(thinking, capfd):
 
 
 def test_an_empty_language_is_a_dead_end_at_once(legal):
-    for source in ("root ::= []", 'root ::= "a" []', 'root ::= "a" root', 'root ::= x\nx ::= "b" x+'):
+    for source in (
+        "root ::= []",
+        'root ::= "a" []',
+        'root ::= "a" root',
+        'root ::= x\nx ::= "b" x+',
+    ):
         matcher = compiled(Content(Grammar(source))).start()
         assert legal(matcher) == set()
         assert not matcher.may_end

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from infernix_core.interfaces.constraints import Choice, JsonObject, Regex
-from infernix_core.interfaces.language import Content, Label, Literal, Repeat, TextExcept, Token, sequence
+from infernix_core.interfaces.language import (
+    Content,
+    Label,
+    Literal,
+    Repeat,
+    TextExcept,
+    Token,
+    sequence,
+)
 from infernix_xgrammar.provider import XGrammarMaskProvider
 
 THINK_END, IM_END = 248069, 248046
