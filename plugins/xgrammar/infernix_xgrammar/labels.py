@@ -24,8 +24,8 @@ class _Resolution:
     def run(self) -> None:
         for number in range(len(self.lowered.rules)):
             self.lowered.rules[number] = self.resolved(number)
-        while self.pending:
-            number, label, copy = self.pending.pop()
+        # In order, since a copy may itself be copied for another label.
+        for number, label, copy in self.pending:
             options = (new for old in self.resolved(number) for new in self.entered(old, label))
             self.lowered.rules[copy] = [option for option in options if option]
 
