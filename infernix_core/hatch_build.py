@@ -18,7 +18,9 @@ PARENTS = ("plugins", "frontends", "backends")
 
 def members(root: str) -> list[tuple[Path, dict[str, Any]]]:
     """Folder and ``[project]`` table of every member distribution, in a stable order."""
-    paths = sorted(path for parent in PARENTS for path in Path(root, parent).glob("*/pyproject.toml"))
+    paths = sorted(
+        path for parent in PARENTS for path in Path(root, parent).glob("*/pyproject.toml")
+    )
     return [(path.parent, tomllib.loads(path.read_text("utf-8"))["project"]) for path in paths]
 
 

@@ -51,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="JSON array of messages, or an object with messages and tools; - reads stdin",
     )
     prompt.add_argument(
-        "--raw-prompt", metavar="TEXT", help="text to continue, without a chat template; - reads stdin"
+        "--raw-prompt",
+        metavar="TEXT",
+        help="text to continue, without a chat template; - reads stdin",
     )
     thinking = parser.add_mutually_exclusive_group()
     thinking.add_argument(
@@ -68,7 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate")
     output.add_argument(
-        "--stop", action="append", default=[], metavar="TEXT", help="end before this text (repeatable)"
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="end before this text (repeatable)",
     )
     output.add_argument(
         "--stop-token-id", action="append", type=int, default=[], metavar="ID", help="(repeatable)"

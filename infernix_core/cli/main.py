@@ -62,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extra = registry.all(CliCommand)
         for command in extra:
             if command.name in taken:
-                raise PluginError(f"a plugin gives the command {command.name!r}, which is the core's")
+                raise PluginError(
+                    f"a plugin gives the command {command.name!r}, which is the core's"
+                )
         parser = build_parser(sorted((*CORE_COMMANDS, *extra), key=lambda command: command.name))
         namespace = parser.parse_args(arguments)
         code: int = namespace.run(namespace, registry)

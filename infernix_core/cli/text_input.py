@@ -16,7 +16,9 @@ def require_one_stdin(**options: str | None) -> None:
     """
     readers = [f"--{name.replace('_', '-')}" for name, value in options.items() if value == "-"]
     if len(readers) > 1:
-        raise InvalidOption(f"{' and '.join(readers)} both read stdin", hint="give one of them a file")
+        raise InvalidOption(
+            f"{' and '.join(readers)} both read stdin", hint="give one of them a file"
+        )
 
 
 def checked_argument(value: str, field: str) -> str:

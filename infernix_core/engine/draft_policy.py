@@ -19,8 +19,6 @@ class FixedDrafts:
 
     drafts: int
 
-    def plan(
-        self, limits: Sequence[int], statistics: Sequence[RowStatistics]
-    ) -> tuple[int, ...]:
+    def plan(self, limits: Sequence[int], statistics: Sequence[RowStatistics]) -> tuple[int, ...]:
         """See ``DraftPolicy``."""
         return tuple(min(self.drafts, limit) for limit in limits)

@@ -97,7 +97,9 @@ class Engine:
         if drafts is None:
             drafts = DEFAULT_DRAFTS if backend is not None else 0
         limit = model.context_length
-        context = min(limit, DEFAULT_CONTEXT) if options.max_context is None else options.max_context
+        context = (
+            min(limit, DEFAULT_CONTEXT) if options.max_context is None else options.max_context
+        )
         if context > limit:
             raise InvalidOption(
                 f"the checkpoint was made for {limit} positions, not {context}",
@@ -208,7 +210,9 @@ class Engine:
         self._worker.require_available()
         with self._outstanding_lock:
             if self._outstanding.value >= self.options.lanes + self.options.queue_limit:
-                raise QueueFull(f"{self._outstanding.value} requests are outstanding; try again later")
+                raise QueueFull(
+                    f"{self._outstanding.value} requests are outstanding; try again later"
+                )
             self._outstanding.value += 1
         try:
             request = self._request(prompt, options, submitted)

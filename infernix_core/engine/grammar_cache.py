@@ -45,9 +45,7 @@ class GrammarCache:
     _kept: OrderedDict[Language, _Kept] = field(factory=OrderedDict, init=False)
     _total: int = field(default=0, init=False)
     _building: dict[Language, Future[CompiledGrammar]] = field(factory=dict, init=False)
-    _cold: threading.Semaphore = field(
-        factory=lambda: threading.Semaphore(COLD_BUILDS), init=False
-    )
+    _cold: threading.Semaphore = field(factory=lambda: threading.Semaphore(COLD_BUILDS), init=False)
 
     @property
     def bound(self) -> bool:

@@ -74,6 +74,4 @@ def _is_count(value: object) -> bool:
 
 
 def _impossible(name: str, value: object, accepted: str) -> InvalidOption:
-    return InvalidOption(
-        f"{value!r} is not possible", location=Location(field=name), hint=accepted
-    )
+    return InvalidOption(f"{value!r} is not possible", location=Location(field=name), hint=accepted)

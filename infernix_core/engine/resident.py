@@ -134,9 +134,7 @@ class Request:
         """Publishes committed text."""
         for segment in segments:
             self.texts[segment.channel].append(segment.text)
-            self.handle.publish(
-                TextDelta(segment.channel, segment.text, len(self.session.tokens))
-            )
+            self.handle.publish(TextDelta(segment.channel, segment.text, len(self.session.tokens)))
 
     def finish(
         self,

@@ -15,7 +15,9 @@ def _checked(values: tuple[str, ...]) -> tuple[str, ...]:
     where = Location(field="stop")
     for value in values:
         if not isinstance(value, str) or not value:
-            raise InvalidOption(f"{value!r} is no stop string", location=where, hint="non-empty text")
+            raise InvalidOption(
+                f"{value!r} is no stop string", location=where, hint="non-empty text"
+            )
         if len(value) > MOST_CHARACTERS:
             raise InvalidOption(
                 f"a stop string has {len(value)} characters",
@@ -24,7 +26,9 @@ def _checked(values: tuple[str, ...]) -> tuple[str, ...]:
             )
     if len(values) > MOST_STRINGS:
         raise InvalidOption(
-            f"{len(values)} stop strings are too many", location=where, hint=f"at most {MOST_STRINGS}"
+            f"{len(values)} stop strings are too many",
+            location=where,
+            hint=f"at most {MOST_STRINGS}",
         )
     return tuple(dict.fromkeys(values))
 

@@ -40,9 +40,7 @@ class PromptInput:
 
     def __attrs_post_init__(self) -> None:
         given = [
-            name
-            for name in ("messages", "text", "token_ids")
-            if getattr(self, name) is not None
+            name for name in ("messages", "text", "token_ids") if getattr(self, name) is not None
         ]
         if len(given) != 1:
             raise InvalidPrompt(

@@ -174,7 +174,9 @@ class SamplerPlan(Protocol):
                 without counts, a draft with q = 0 that was reached.
         """
 
-    def commit(self, lanes: Sequence[int], tokens: Sequence[Sequence[int]], views: StateViews) -> None:
+    def commit(
+        self, lanes: Sequence[int], tokens: Sequence[Sequence[int]], views: StateViews
+    ) -> None:
         """Counts committed tokens into the penalty state. Cannot fail.
 
         Lanes whose config is not penalised may be left out: nobody reads their counts.

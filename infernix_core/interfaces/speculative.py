@@ -76,7 +76,12 @@ class BoundBackend(Protocol):
         """Target features wanted from every forward."""
 
     def prefilled(
-        self, lane: int, ids: Sequence[int], start: int, features: Mapping[str, Tensor], views: StateViews
+        self,
+        lane: int,
+        ids: Sequence[int],
+        start: int,
+        features: Mapping[str, Tensor],
+        views: StateViews,
     ) -> None:
         """A prompt chunk was executed; each feature is [count, width]."""
 
@@ -100,7 +105,9 @@ class BoundBackend(Protocol):
     def abort(self) -> None:
         """Drops the round."""
 
-    def rebuild(self, lane: int, history: Sequence[int], features: Mapping[str, Tensor], views: StateViews) -> None:
+    def rebuild(
+        self, lane: int, history: Sequence[int], features: Mapping[str, Tensor], views: StateViews
+    ) -> None:
         """Rebuilds a sequence's drafter state from its history, for a replay."""
 
     def release(self, lane: int) -> None:
@@ -110,7 +117,9 @@ class BoundBackend(Protocol):
 class SpeculativeBackend(Protocol):
     """The backend family's root object."""
 
-    def bind(self, target: TargetModel, vocabulary: Vocabulary, *, lanes: int, width: int) -> BoundBackend:
+    def bind(
+        self, target: TargetModel, vocabulary: Vocabulary, *, lanes: int, width: int
+    ) -> BoundBackend:
         """Binds to a target. ``width`` is the most drafts of a row.
 
         Raises:

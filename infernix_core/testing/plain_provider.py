@@ -182,7 +182,9 @@ class PlainMatcher:
             items = closure(
                 evolve(item, rest=(Literal(item.rest[0].bytes[1:]), *item.rest[1:]))
                 for item in items
-                if item.rest and isinstance(item.rest[0], Literal) and item.rest[0].bytes[0] == value
+                if item.rest
+                and isinstance(item.rest[0], Literal)
+                and item.rest[0].bytes[0] == value
             )
         return items
 
@@ -198,9 +200,7 @@ class PlainGrammar:
 
     def start(self, prefix: Sequence[bytes | int] = ()) -> PlainMatcher:
         """See ``CompiledGrammar``."""
-        matcher = PlainMatcher(
-            self.vocabulary, closure([Item((self.language,))]), self.masks
-        )
+        matcher = PlainMatcher(self.vocabulary, closure([Item((self.language,))]), self.masks)
         for part in prefix:
             if not (matcher.accept(part) if isinstance(part, int) else matcher.feed(part)):
                 raise ConstraintDeadEnd(f"the prefix part {part!r} does not belong to the language")

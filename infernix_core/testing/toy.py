@@ -224,7 +224,9 @@ def _whole(data: bytes) -> tuple[str, bytes]:
     for size in range(min(3, len(data)) + 1):
         head, tail = data[: len(data) - size], data[len(data) - size :]
         lead = tail[:1]
-        needed = 2 if b"\xc2" <= lead <= b"\xdf" else 3 if lead[:1] and 0xE0 <= lead[0] <= 0xEF else 4
+        needed = (
+            2 if b"\xc2" <= lead <= b"\xdf" else 3 if lead[:1] and 0xE0 <= lead[0] <= 0xEF else 4
+        )
         if size == 0:
             try:
                 return data.decode(), b""

@@ -39,7 +39,9 @@ def make_engine() -> Iterator[Callable[..., Engine]]:
                 Engine(
                     model if model is not None else ToyModel.make(),
                     mask_provider=provider,
-                    sampler=sampler if sampler is not None else next(iter(infernix_samplers())).create(),
+                    sampler=sampler
+                    if sampler is not None
+                    else next(iter(infernix_samplers())).create(),
                     backend=backend,
                     policy=policy,
                     options=EngineOptions(**options),

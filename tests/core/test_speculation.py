@@ -32,7 +32,9 @@ CHOICES = Choice(["red", "green", "grey", "blue", "a much longer colour", "€ur
 
 
 def model() -> ToyModel:
-    return ToyModel.make([b"re", b"gr", b"ed", b"ey", b"much", b"\n\n", b"\n\nbl"], bias={CLOSE: 3.0})
+    return ToyModel.make(
+        [b"re", b"gr", b"ed", b"ey", b"much", b"\n\n", b"\n\nbl"], bias={CLOSE: 3.0}
+    )
 
 
 #: Prompt and options of each request; one of every kind that the plain provider knows, and free ones.
@@ -161,7 +163,7 @@ def scripted(*tokens: int) -> ScriptedBackend:
 
 
 def test_a_dead_end_behind_a_rejected_draft_harms_nothing(make_engine: Make) -> None:
-    """"ab?" cannot be spelled to its end; the drafts lead there, the target goes another way."""
+    """ "ab?" cannot be spelled to its end; the drafts lead there, the target goes another way."""
     engine = make_engine(sparse({X: 30.0}), backend=scripted(A, B, B, B), draft_tokens=4)
     prompt = PromptInput(token_ids=[A])
     result = answer(engine, prompt, constraint=Choice(["ab?", "axxx"]))
@@ -192,9 +194,7 @@ def test_an_illegal_draft_is_silently_refused_and_progress_goes_on(make_engine: 
 def test_end_of_the_language_at_every_offset_of_a_block(make_engine: Make, length: int) -> None:
     text = "abxyab"[:length]
     tokens = [TOKENS.index(letter.encode()) for letter in text]
-    engine = make_engine(
-        sparse({}), backend=scripted(*tokens, END, A, A, A, A), draft_tokens=5
-    )
+    engine = make_engine(sparse({}), backend=scripted(*tokens, END, A, A, A, A), draft_tokens=5)
     result = answer(engine, PromptInput(token_ids=[A]), constraint=Choice([text]))
     assert (result.text, result.finish_reason) == (text, FinishReason.STOP)
     assert result.constraint.terminated
@@ -213,7 +213,11 @@ def test_the_close_of_the_reasoning_at_every_offset_of_a_block(
     """Tokens after ``</think>`` in one block are checked: a second brace or a missing separator is refused."""
     toy = ToyModel.make(bias={97: 14.0, CLOSE: 14.0})
     right = [97] * offset + [CLOSE, 10, 10, *b"{x}"]
-    for tokens in (right, [97] * offset + [CLOSE, *b"{{x}"], [97] * offset + [CLOSE, 10, 10, *b"{{"]):
+    for tokens in (
+        right,
+        [97] * offset + [CLOSE, *b"{{x}"],
+        [97] * offset + [CLOSE, 10, 10, *b"{{"],
+    ):
         engine = make_engine(toy, backend=scripted(*tokens), draft_tokens=8)
         plain = answer(make_engine(toy), chat("?", thinking=True), constraint=Choice(["{x}"]))
         result = answer(engine, chat("?", thinking=True), constraint=Choice(["{x}"]))

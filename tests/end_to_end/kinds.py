@@ -104,7 +104,12 @@ KINDS = (
         r"(\((?:(?1))\)|[^()\x00-\x1f]{1,3}|)",
         ends=False,
     ),
-    _pattern("regex", Regex(r"\d{4}-(0[1-9]|1[0-2]) (é|\w){2,5}"), r"[0-9]{4}-(?:0[1-9]|1[0-2]) (?:é|[A-Za-z0-9_]){2,5}", ends=True),
+    _pattern(
+        "regex",
+        Regex(r"\d{4}-(0[1-9]|1[0-2]) (é|\w){2,5}"),
+        r"[0-9]{4}-(?:0[1-9]|1[0-2]) (?:é|[A-Za-z0-9_]){2,5}",
+        ends=True,
+    ),
     _pattern("regex, any text", Regex(".{0,40}"), "[^\n\r\u2028\u2029]{0,40}", ends=True),
     Kind(
         "choice",

@@ -191,7 +191,11 @@ BAD: dict[str, tuple[Sequence[str], int, str]] = {
     "stop id": (("--prompt", "x", "--stop-token-id", "99999999"), 2, "stop_token_ids"),
     "no such device": (("--prompt", "x", "--device", "toaster"), 2, "device"),
     "no such file": (("--messages", "/no/such/file.json"), 2, "/no/such/file.json"),
-    "no such schema": (("--prompt", "x", "--json-schema-file", "/no/such.json"), 2, "/no/such.json"),
+    "no such schema": (
+        ("--prompt", "x", "--json-schema-file", "/no/such.json"),
+        2,
+        "/no/such.json",
+    ),
     "no such grammar": (("--prompt", "x", "--grammar-file", "/no/such.gbnf"), 2, "/no/such.gbnf"),
     "thinking raw": (("--raw-prompt", "x", "--thinking"), 2, "--thinking"),
     "no such option": (("--prompt", "x", "--frobnicate"), 2, "--frobnicate"),

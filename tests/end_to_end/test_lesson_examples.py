@@ -42,7 +42,9 @@ def fixed(logits: dict[bytes, float], end: float = 0.0) -> ToyModel:
     return ToyModel(target)
 
 
-def submit(engine: Any, constraint: Any, *, seed: int = 0, prompt: Any = None, **options: Any) -> Any:
+def submit(
+    engine: Any, constraint: Any, *, seed: int = 0, prompt: Any = None, **options: Any
+) -> Any:
     sampling = SamplingOptions(seed=seed, greedy=options.pop("greedy", False))
     return engine.submit(
         engine.prepare(prompt if prompt is not None else PromptInput(token_ids=[0])),
@@ -64,7 +66,9 @@ def test_1_what_a_constraint_makes_impossible() -> None:
     }
     for text, usable in answers.items():
         complete = verdict(text) == "complete"
-        assert (complete and jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))) == usable
+        assert (
+            complete and jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
+        ) == usable
 
 
 LOGITS = {
@@ -82,9 +86,7 @@ LOGITS = {
 def test_2_masking_is_renormalising(toy_engine: Any) -> None:
     """Kept mass 0.1229; "{" 0.7311 and " {" 0.2689 afterwards, still 2.7 to 1."""
     engine = toy_engine(fixed(LOGITS, end=-math.inf), queue_limit=3000)
-    handles = [
-        submit(engine, Choice(["{", " {"]), seed=seed, max_tokens=1) for seed in range(2000)
-    ]
+    handles = [submit(engine, Choice(["{", " {"]), seed=seed, max_tokens=1) for seed in range(2000)]
     results = [handle.wait(WAIT) for handle in handles]
     assert results[0].constraint.kept_mass == pytest.approx(0.1229, abs=5e-5)
     share = Counter(result.text for result in results)["{"] / len(results)

@@ -17,7 +17,20 @@ from infernix_core.testing.toy import ToyModel
 from tests.end_to_end.conftest import WAIT
 from tests.end_to_end.kinds import KINDS, Kind, assert_conforms
 
-WORDS = [b'{"', b'":', b'", "', b"},", b"ru", b"true", b"\xe2\x82", b"\xac", b"\n\n", b"\n\n{", b'"}', b"88"]
+WORDS = [
+    b'{"',
+    b'":',
+    b'", "',
+    b"},",
+    b"ru",
+    b"true",
+    b"\xe2\x82",
+    b"\xac",
+    b"\n\n",
+    b"\n\n{",
+    b'"}',
+    b"88",
+]
 CLOSE = ToyModel.make(WORDS).vocabulary.framing["</think>"]
 
 

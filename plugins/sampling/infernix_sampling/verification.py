@@ -9,7 +9,12 @@ from attrs import frozen
 
 from infernix_core import random
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.sampling import MaskState, PendingRowFailure, SampledRow, SamplingConfig
+from infernix_core.interfaces.sampling import (
+    MaskState,
+    PendingRowFailure,
+    SampledRow,
+    SamplingConfig,
+)
 from infernix_core.random import Purpose
 from infernix_sampling.columns import Column
 

@@ -303,7 +303,10 @@ def test_raw_prompts_take_no_template_options(model: Any) -> None:
         ([user([{"type": "video", "video": "x"}])], ["message 0", "video"]),
         ([user([{"type": "input_audio", "input_audio": {}}])], ["message 0", "audio"]),
         ([user("\ud800")], ["Unicode"]),
-        ([user("a"), {"role": "assistant", "content": "b"}], ["messages[1]", "continuing", "end with"]),
+        (
+            [user("a"), {"role": "assistant", "content": "b"}],
+            ["messages[1]", "continuing", "end with"],
+        ),
         ([user("a"), {"role": "assistant", "tool_calls": {}}], ["messages[1].tool_calls", "dict"]),
         (
             [user("a"), {"role": "assistant", "tool_calls": [{"function": {}}]}],

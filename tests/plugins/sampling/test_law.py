@@ -353,7 +353,10 @@ def test_unreached_columns_cannot_fail_a_row(box):
         logits, [box.config()] * 2, drafts=[[4, 1], [4]], allowed_after=[None, allowed_after]
     )
     rows = box.plan(10).run(round)
-    assert [row.failure for row in rows] == [PendingRowFailure.NON_FINITE_LOGITS, PendingRowFailure.DEAD_END]
+    assert [row.failure for row in rows] == [
+        PendingRowFailure.NON_FINITE_LOGITS,
+        PendingRowFailure.DEAD_END,
+    ]
     assert [row.tokens for row in rows] == [(), ()]
 
 

@@ -49,10 +49,7 @@ class _Description:
 
     def text(self) -> str:
         uses = Counter(
-            child
-            for node in self.reduced.nodes
-            for shape in node
-            for child in _children(shape)
+            child for node in self.reduced.nodes for shape in node for child in _children(shape)
         )
         # A node with one plain shape is shorter than its name; others that recur are named.
         for node, count in sorted(uses.items()):
