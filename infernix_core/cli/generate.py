@@ -141,18 +141,26 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         raw_output=namespace.raw_output,
     )
     check_request(options, chat=namespace.raw_prompt is None)
-    _status("loading the model …")
-    with Engine.load(directory, options=engine_options(namespace), registry=registry) as engine:
-        return _answer(engine, prompt, options, namespace)
+    status = StatusLine()
+    status.show("loading the model …")
+    try:
+        with Engine.load(directory, options=engine_options(namespace), registry=registry) as engine:
+            return _answer(engine, prompt, options, namespace, status)
+    finally:
+        status.clear()
 
 
 def _answer(
-    engine: Engine, prompt: PromptInput, options: RequestOptions, namespace: argparse.Namespace
+    engine: Engine,
+    prompt: PromptInput,
+    options: RequestOptions,
+    namespace: argparse.Namespace,
+    status: StatusLine,
 ) -> int:
-    _status("reading the prompt …")
+    status.show("reading the prompt …")
     handle = engine.submit(engine.prepare(prompt), options)
     try:
-        result = _stream(handle, quiet=namespace.quiet)
+        result = _stream(handle, status, quiet=namespace.quiet)
     except BaseException:
         handle.cancel()
         raise
@@ -274,7 +282,7 @@ def _json(text: str) -> Any:
         raise InvalidPrompt(f"not JSON: {error}", location=Location(field="--messages")) from None
 
 
-def _stream(handle: GenerationHandle, *, quiet: bool) -> GenerationResult:
+def _stream(handle: GenerationHandle, status: StatusLine, *, quiet: bool) -> GenerationResult:
     """Prints deltas as they come: content to stdout, reasoning to stderr."""
     from infernix_core.engine.request import GenerationEnd, TextDelta
     from infernix_core.interfaces.frontend import Channel
@@ -283,7 +291,7 @@ def _stream(handle: GenerationHandle, *, quiet: bool) -> GenerationResult:
     written = ""
     for event in handle:
         if isinstance(event, TextDelta):
-            _status(None)
+            status.clear()
             if event.channel is Channel.REASONING:
                 if not quiet:
                     print(event.text, end="", file=sys.stderr, flush=True)
@@ -297,7 +305,7 @@ def _stream(handle: GenerationHandle, *, quiet: bool) -> GenerationResult:
             sys.stdout.buffer.flush()
             written = event.text
         elif isinstance(event, GenerationEnd):
-            _status(None)
+            status.clear()
             if reasoning or (sys.stdout.isatty() and written and not written.endswith("\n")):
                 print(file=sys.stderr if reasoning else sys.stdout, flush=True)
             return event.result
@@ -335,10 +343,26 @@ def report_lines(result: GenerationResult) -> list[str]:
     return lines
 
 
-def _status(text: str | None) -> None:
-    """A transient line on a terminal; nothing when redirected."""
-    if sys.stderr.isatty():
-        print("\r\x1b[2K" + (text or ""), end="", file=sys.stderr, flush=True)
+class StatusLine:
+    """A transient line on a terminal; nothing when stderr is redirected.
+
+    It is cleared once, before the first output: clearing a line that holds the answer would erase it.
+    """
+
+    def __init__(self) -> None:
+        self._shown = False
+
+    def show(self, text: str) -> None:
+        """Replaces the line."""
+        if sys.stderr.isatty():
+            print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+            self._shown = True
+
+    def clear(self) -> None:
+        """Removes the line, if there is one."""
+        if self._shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            self._shown = False
 
 
 COMMAND = CliCommand(

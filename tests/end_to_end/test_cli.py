@@ -63,6 +63,38 @@ def test_it_runs_as_a_program_and_keeps_to_its_streams() -> None:
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+def test_on_a_terminal_nothing_erases_the_answer() -> None:
+    """Both streams on one pseudo-terminal, whose lines are then read as a terminal would show them."""
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "infernix_core.cli.main", "generate", "--prompt", PROMPT]
+    process = subprocess.Popen(
+        [*command, "--greedy", "--json-schema-file", SCHEMA],
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        cwd=ROOT,
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(leader, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(leader)
+    assert process.wait() == 0
+    lines = []
+    for line in shown.decode().split("\r\n"):
+        lines.append(line.rsplit("\r\x1b[2K", 1)[-1])
+    assert json.loads(lines[0]) == {"file": "Parser.java", "line": 88, "severity": "high"}
+    assert lines[1].startswith("finish: stop")
+
+
 def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     command = f"{sys.executable} -m infernix_core.cli.main plugins | head -c 1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, check=False, cwd=ROOT)
