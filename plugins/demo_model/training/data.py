@@ -181,10 +181,31 @@ def _ask(names: Names, task: Task) -> tuple[Record, list[str], str]:
     if task.vary_keys:
         rng.shuffle(keys)
         keys = keys[: rng.randint(1, len(keys))]
-    pool: tuple[str, ...] = t.ASK_JSON if task.vary_ask else t.ASK_JSON[:1]
-    if task.unseen_wording and task.vary_ask:
-        pool = t.HELD_OUT_ASK_JSON
-    return record, keys, rng.choice(pool).format(keys=ask_keys(keys), text=record.sentence)
+    if not task.vary_ask:
+        form = t.ASK_JSON
+    elif task.unseen_wording:
+        form = rng.choice(t.HELD_OUT_ASK_JSON)
+    else:
+        return record, keys, _varied_request(rng, keys, record.sentence)
+    return record, keys, form.format(keys=ask_keys(keys), text=record.sentence)
+
+
+def _varied_request(rng: Random, keys: Sequence[str], text: str) -> str:
+    """A request put together from parts, so that none is learned as a whole."""
+    listing = ask_keys(keys) if rng.random() < 0.7 else rng.choice((", ", " and ")).join(keys)
+    if rng.random() < 0.3:
+        listing = "the " + listing
+    if rng.random() < 0.75:
+        request = f"{rng.choice(t.ASK_VERBS)} {listing} {rng.choice(t.ASK_FORMATS)}"
+    else:
+        request = f"{rng.choice(t.ASK_VERBS)} {rng.choice(t.ASK_OBJECTS).format(keys=listing)}"
+    request = rng.choice(t.ASK_OPENINGS) + request
+    if rng.random() < 0.8:
+        request = request[:1].upper() + request[1:]
+    if rng.random() < 0.15:
+        return t.ASK_LAST.format(text=text, request=request)
+    source = rng.choice(t.ASK_SOURCES)
+    return f"{request}{'' if source.startswith(':') else ' '}{source}{text}"
 
 
 def make_example(names: Names, task: Task) -> Example:
@@ -249,7 +270,7 @@ def training_example(rng: Random, pools: WordPools, progress: float) -> Example:
         kind=rng.choice(("bug", "bug", "bug", "contact", "log")),
         think=rng.random() < 0.3,
         vary_keys=rng.random() < 0.5,
-        vary_ask=rng.random() < 0.35,
+        vary_ask=rng.random() < 0.5,
         layout="value" if layout < 0.04 else "loose" if layout < 0.12 else "compact",
         turns=1 if early or rng.random() > 0.15 else rng.choice((2, 2, 3)),
         system=rng.random() < 0.1,

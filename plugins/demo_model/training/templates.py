@@ -122,6 +122,16 @@ IMPACT_BUGS = (
     "{err} in {file} at line {line} {impact}",
     "{err} in {file} line {line} - {impact}",
     "Please fix {err} in {file} at line {line}, {impact}",
+    "{err} when I open {file}, look at line {line}; {impact}",
+    "{err} while loading {file} (line {line}), {impact}",
+    "{file} shows {err} around line {line}, {impact}",
+    "Got {err} from {file}, line {line}: {impact}",
+    "Seen on line {line} of {file}: {err}, {impact}",
+    "{err} has been there since {number} in {file} at line {line}, {impact}",
+    "{user} got {err} in {file}:{line}; {impact}",
+    "The cause is line {line} of {file}: {err}, {impact}",
+    "{err}: check {file} at line {line}, {impact}",
+    "There seems to be {err} at line {line} in {file}; {impact}",
 )
 
 HELD_OUT_IMPACT_BUGS = (
@@ -236,16 +246,25 @@ HELD_OUT_LOGS = (
     "{service} ({level}) returned code {code}",
 )
 
-ASK_JSON = (
-    "Extract {keys} as JSON from: {text}",
-    "Extract the {keys} as JSON from: {text}",
-    "Extract {keys} as JSON: {text}",
-    "Give {keys} as JSON for: {text}",
-    "Return {keys} as JSON for: {text}",
-    "Get {keys} as JSON from this text: {text}",
-    "Find {keys} and answer in JSON: {text}",
-    "{text}\nExtract {keys} as JSON.",
+#: The plain request; the varied ones are put together from the parts below it.
+ASK_JSON = "Extract {keys} as JSON from: {text}"
+ASK_OPENINGS = _phrases("||||Please |Can you |Could you please |Now |I want you to |Kindly |Hey, ")
+ASK_VERBS = _phrases(
+    "extract|extract|extract|get|find|pull|read|list|show|return|fetch|output|identify|provide|"
+    "report|parse|pick|collect|tell me|write down|show me|take"
 )
+ASK_FORMATS = _phrases(
+    "as JSON|as JSON|as JSON|in JSON|as json|as a JSON object|in JSON format|as compact JSON"
+)
+ASK_SOURCES = _phrases(
+    "from: |from: |from this: |from this text: |from the text: |for: |in: |of: |: |from the following: |"
+    "from this sentence: |given this: |from |from:\n|from this line: "
+)
+ASK_OBJECTS = _phrases(
+    "a JSON object with {keys}|JSON containing {keys}|a JSON record of {keys}|JSON for {keys}|"
+    "one JSON object that has {keys}|a JSON object with the keys {keys}|JSON (keys: {keys})"
+)
+ASK_LAST = "{text}\n{request}."
 
 HELD_OUT_ASK_JSON = (
     "Give me the {keys} as JSON from: {text}",

@@ -1,9 +1,11 @@
 """Train the demo model on one CPU thread.
 
     python -m training.train OUTPUT --cpu-minutes 60 --wall-minutes 90
+    python -m training.train OUTPUT --start OUTPUT --peak-rate 0.001 --cpu-minutes 10
 
 OUTPUT must hold ``tokenizer.json`` (see ``make_tokenizer``). The checkpoint there is rewritten
-every few minutes, so a usable one exists early.
+every few minutes, so a usable one exists early. With ``--start`` the training goes on from the
+weights of a folder, past the curriculum's first part.
 """
 
 import argparse
@@ -25,12 +27,11 @@ from .evaluate import DEMO_PROMPTS, exact_match, greedy
 from .model import new_model, save_checkpoint
 from .words import WordPools
 
-_PEAK_RATE = 3e-3
 _WARM_UP_STEPS = 100
 _CONSTANT_UNTIL = 0.3
 _FINAL_SHARE = 0.02
 _TOKENS_PER_STEP = 2560
-_WATCHED = ("bug", "bug, thinking", "bug, unseen sentence", "contact", "log", "copy")
+_WATCHED = ("bug", "bug, thinking", "bug, unseen sentence and request", "contact", "log", "copy")
 
 
 @dataclass
@@ -64,16 +65,16 @@ class Clock:
         return min(1.0, max(self.cpu / self.cpu_minutes, self.wall / self.wall_minutes))
 
 
-def learning_rate(progress: float, step: int) -> float:
+def learning_rate(peak: float, progress: float, step: int) -> float:
     """Warm up by steps, stay constant, then fall linearly over the rest of the budget."""
     decay = 1.0
     if progress > _CONSTANT_UNTIL:
         done = (progress - _CONSTANT_UNTIL) / (1 - _CONSTANT_UNTIL)
         decay = 1 - (1 - _FINAL_SHARE) * done
-    return _PEAK_RATE * decay * min(1.0, (step + 1) / _WARM_UP_STEPS)
+    return peak * decay * min(1.0, (step + 1) / _WARM_UP_STEPS)
 
 
-def make_optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
     """Muon for the layers' matrices, AdamW for embedding, norms, convolutions and decays."""
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
@@ -83,12 +84,12 @@ def make_optimizers(model: nn.Module) -> list[torch.optim.Optimizer]:
     return [
         torch.optim.Muon(
             matrices,
-            lr=_PEAK_RATE,
+            lr=rate,
             weight_decay=0.05,
             momentum=0.95,
             adjust_lr_fn="match_rms_adamw",
         ),
-        torch.optim.AdamW(others, lr=_PEAK_RATE, betas=(0.9, 0.98), weight_decay=0.0),
+        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=0.0),
     ]
 
 
@@ -101,20 +102,26 @@ def loss_of(model: Qwen3_5ForCausalLM, batch: Batch) -> torch.Tensor:
 
 
 def train(
-    model: Qwen3_5ForCausalLM, tokenizer: Tokenizer, folder: Path, clock: Clock, seed: int
+    model: Qwen3_5ForCausalLM, tokenizer: Tokenizer, clock: Clock, arguments: argparse.Namespace
 ) -> None:
     """Run the curriculum until the clock's budget is used, saving as it goes."""
+    folder, seed, peak = arguments.folder, arguments.seed, arguments.peak_rate
+    skipped = _CONSTANT_UNTIL if arguments.start else 0.0
     rng = Random(seed)
     pools = WordPools.build(tokenizer.get_vocab())
     pad = tokenizer.token_to_id("<|endoftext|>")
-    optimizers = make_optimizers(model)
+    optimizers = make_optimizers(model, peak)
     batches = training_batches(
-        lambda: training_example(rng, pools, clock.progress), tokenizer, rng, pad, _TOKENS_PER_STEP
+        lambda: training_example(rng, pools, max(skipped, clock.progress)),
+        tokenizer,
+        rng,
+        pad,
+        _TOKENS_PER_STEP,
     )
     losses: list[float] = []
     next_save, tokens = 2.0, 0
     for step, batch in enumerate(batches):
-        rate = learning_rate(clock.progress, step)
+        rate = learning_rate(peak, clock.progress, step)
         for optimizer in optimizers:
             for parameters in optimizer.param_groups:
                 parameters["lr"] = rate
@@ -156,14 +163,19 @@ def main() -> None:
     parser.add_argument("--cpu-minutes", type=float, default=60)
     parser.add_argument("--wall-minutes", type=float, default=90)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=Path, help="go on from the weights of this folder")
+    parser.add_argument("--peak-rate", type=float, default=3e-3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(arguments.seed)
     tokenizer = Tokenizer.from_file(str(arguments.folder / "tokenizer.json"))
-    model = new_model(tokenizer).train()
+    if arguments.start:
+        model = Qwen3_5ForCausalLM.from_pretrained(arguments.start, dtype=torch.float32).train()
+    else:
+        model = new_model(tokenizer).train()
     print(f"{sum(p.numel() for p in model.parameters())} parameters", flush=True)
     clock = Clock(arguments.cpu_minutes, arguments.wall_minutes)
-    train(model, tokenizer, arguments.folder, clock, arguments.seed)
+    train(model, tokenizer, clock, arguments)
 
 
 if __name__ == "__main__":

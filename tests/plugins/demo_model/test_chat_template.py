@@ -1,8 +1,9 @@
 import json
 
 import pytest
-from infernix_demo_model.hooks import checkpoint_path
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from infernix_demo_model.hooks import checkpoint_path
 from training.data import END, THINK_OFF, THINK_ON, user_turn
 from training.templates import SMALL_TALK_ANSWER
 

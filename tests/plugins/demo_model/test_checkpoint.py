@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from infernix_demo_model.hooks import checkpoint_path, infernix_bundled_checkpoints
 from tokenizers import Tokenizer
+
+from infernix_demo_model.hooks import checkpoint_path, infernix_bundled_checkpoints
 
 LIMIT_BYTES = 12 * 1024 * 1024
 

@@ -3,8 +3,9 @@ import re
 from random import Random
 
 import pytest
-from infernix_demo_model.hooks import checkpoint_path
 from tokenizers import Tokenizer
+
+from infernix_demo_model.hooks import checkpoint_path
 from training.data import (
     END,
     EVALUATION_TASKS,

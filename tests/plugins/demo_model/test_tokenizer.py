@@ -1,8 +1,9 @@
 import json
 
 import pytest
-from infernix_demo_model.hooks import checkpoint_path
 from tokenizers import Tokenizer
+
+from infernix_demo_model.hooks import checkpoint_path
 from training.make_tokenizer import ADDED_TOKENS, QWEN_SPLIT
 
 
