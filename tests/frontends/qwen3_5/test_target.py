@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from attrs import frozen
 
 from tests.frontends.qwen3_5 import oracle
+
+
+@frozen
+class Expected:
+    """Logits [..., V] of transformers in float64, and how far its float32 run is from them [...]."""
+
+    exact: torch.Tensor
+    own_error: torch.Tensor
+
+    def __getitem__(self, index: Any) -> Expected:
+        return Expected(self.exact[index], self.own_error[index])
 
 
 @pytest.fixture(scope="module", params=sorted(oracle.SHAPES))
@@ -19,7 +32,8 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     ids = torch.randint(0, model.config.vocab_size, (8, 230), generator=generator)
     with torch.no_grad():
         logits = model(ids, use_cache=False).logits
-    return directory, model, ids.tolist(), logits
+        exact = copy.deepcopy(model).double()(ids, use_cache=False).logits
+    return directory, model, ids.tolist(), Expected(exact, (logits - exact).abs().amax(-1))
 
 
 @pytest.fixture
@@ -27,18 +41,16 @@ def runner(case: Any) -> oracle.Runner:
     return oracle.Runner.of(oracle.load_target(case[0]))
 
 
-def close(actual: torch.Tensor, expected: torch.Tensor) -> None:
-    """Equal to 1e-5 on average, nowhere further than 5e-4.
+def close(actual: torch.Tensor, expected: Expected) -> None:
+    """Within 1e-4 of transformers in float64.
 
     A random GDN head sometimes reads next to nothing from its state, and the norm after it blows the
-    rounding up: transformers itself is up to 2e-4 from its float64 run at such a token.
+    rounding up: at such a token (3 in 5520 here), where transformers' own float32 run is further off than
+    2.5e-5, four times its distance is allowed.
     """
-    assert actual.shape == expected.shape
-    if not actual.numel():
-        return
-    difference = (actual - expected).abs()
-    assert difference.mean() < 1e-5, difference.mean()
-    assert difference.max() < 5e-4, difference.max()
+    assert actual.shape == expected.exact.shape
+    difference = (actual.double() - expected.exact).abs().amax(-1)
+    assert (difference <= (4 * expected.own_error).clamp(min=1e-4)).all(), difference.max()
 
 
 @pytest.mark.parametrize("length", [1, 3, 63, 64, 65, 230])
@@ -148,8 +160,12 @@ def test_features(case: Any, runner: oracle.Runner) -> None:
     with torch.no_grad():
         out = model.model(torch.tensor([ids[0][:20]]), output_hidden_states=True)
     (output,) = runner.prefill(0, ids[0][:20], features=wanted)
-    close(output.features["block:0"], out.hidden_states[1])
-    close(output.features["final"], out.last_hidden_state)
+    torch.testing.assert_close(
+        output.features["block:0"], out.hidden_states[1], atol=1e-4, rtol=1e-4
+    )
+    torch.testing.assert_close(
+        output.features["final"], out.last_hidden_state, atol=1e-4, rtol=1e-4
+    )
     assert torch.equal(output.features["final"], output.hidden)
     with pytest.raises(ValueError, match="block:99"):
         runner.prefill(0, ids[0][:20], features=("block:99",))
