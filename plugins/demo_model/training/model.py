@@ -104,6 +104,8 @@ def generation_config(tokenizer: Tokenizer) -> dict[str, object]:
         "temperature": 0.6,
         "top_k": 20,
         "top_p": 0.95,
+        # Not the family's preset: a record repeats the words of its sentence.
+        "presence_penalty": 0.0,
     }
 
 
