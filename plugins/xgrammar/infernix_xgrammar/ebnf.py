@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from infernix_constraints.grammar import MAX_SCALAR, SURROGATES, CharacterClass
+from infernix_constraints.grammar import SURROGATES, CharacterClass
 from infernix_core.errors import IntegrityError
 from infernix_xgrammar.flat import Characters, OneOf, TokenOf, TokenOutside
 from infernix_xgrammar.lowered import (
@@ -86,7 +86,7 @@ class _Printer:
             case End():
                 return self.end
             case Counted(unit=unit, minimum=minimum, maximum=maximum):
-                # xgrammar's fast counting is for negated classes only.
+                # xgrammar's fast counting is for negated classes only; there the fault below does not show.
                 bounds = f"{{{minimum},{'' if maximum is None else maximum}}}"
                 return _negated(unit.ranges) + bounds
             case Mark(label=label):
@@ -109,9 +109,8 @@ def _literal(text: str) -> str:
 
 
 def _class(ranges: tuple[tuple[int, int], ...]) -> str:
-    gaps = CharacterClass.of(ranges, negated=True).ranges
-    if ranges and ranges[-1][1] == MAX_SCALAR and len(gaps) <= len(ranges):
-        return _negated(ranges)
+    # Never negated: where a called rule is followed by a negated class that excludes the surrogates, as it has to,
+    # xgrammar's masks leave out tokens that run from the rule into the class.
     return "[" + _ranges(ranges) + "]"
 
 

@@ -149,6 +149,7 @@ class _Lowering:
         return self.called[number]
 
     def repeated(self, atom: Repeated, tail: Option) -> _Steps:
+        atom = self.merged(atom)
         unit, minimum, maximum = atom.unit, atom.minimum, atom.maximum
         if maximum is not None and maximum > 1 and isinstance(unit, OneOf):
             counted = self.counted(unit, minimum, maximum, tail)
@@ -172,6 +173,25 @@ class _Lowering:
             if done >= minimum and leave not in options:
                 options = [*options, leave]
         return options
+
+    def merged(self, atom: Repeated) -> Repeated:
+        """A repetition of a repetition as one, where the counts leave no gap; nesting would multiply readings."""
+        while isinstance(atom.unit, Call):
+            rule = self.grammar.rules[atom.unit.rule]
+            inner = rule.options[0][0] if len(rule.options) == 1 == len(rule.options[0]) else None
+            if not rule.group or not isinstance(inner, Repeated):
+                break
+            most = None
+            if inner.maximum is not None:
+                # The counts of k and of k + 1 rounds adjoin; the first pair of rounds decides for all.
+                adjoin = inner.minimum * (atom.minimum + 1) <= inner.maximum * atom.minimum + 1
+                if not adjoin and atom.maximum != atom.minimum:
+                    break
+                most = None if atom.maximum is None else inner.maximum * atom.maximum
+            elif atom.minimum == 0 and inner.minimum > 1:
+                break
+            atom = Repeated(inner.unit, inner.minimum * atom.minimum, most)
+        return atom
 
     def loop(self, unit: OneOf | Call, tail: Option) -> _Steps:
         if isinstance(unit, OneOf):
@@ -210,14 +230,19 @@ class _Lowering:
     def uncounted(
         self, unit: OneOf | Call, minimum: int, maximum: int | None, tail: Option
     ) -> _Steps:
-        """Too long a chain. xgrammar counts a class; for a rule, that crashes it where the rule recurses."""
+        """Too long a chain: squares of the unit instead.
+
+        xgrammar's own counting is no way out: it crashes where a counted rule recurses, and its masks leave out
+        tokens where a counted class is followed by anything but a literal that ends it.
+        """
         if isinstance(unit, OneOf):
-            return [(Counted(unit, minimum, maximum), *tail)]
-        if self.grammar.rules[unit.rule].group:
+            target, nullable = self.share([(unit,)]), False
+        elif self.grammar.rules[unit.rule].group:
             target = self.share((yield self.rule(unit.rule, ())))
+            nullable = self.analysis.nullable[unit.rule]
         else:
-            target = self.call(unit.rule)
-        least = 0 if self.analysis.nullable[unit.rule] else minimum
+            target, nullable = self.call(unit.rule), self.analysis.nullable[unit.rule]
+        least = 0 if nullable else minimum
         if maximum is None:
             again = self.new_rule([])
             self.lowered.rules[again] = [(Go(target), Go(again)), tail]

@@ -8,6 +8,7 @@ from attrs import define, field
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_xgrammar.calls import shield_calls
 from infernix_xgrammar.ebnf import contested_tokens, ebnf_text
 from infernix_xgrammar.explain import explain
 from infernix_xgrammar.flat import TokenDomain
@@ -66,6 +67,7 @@ class XGrammarBound:
         text, compiled, end, contested = "", None, END_BYTES, frozenset[int]()
         if lowered is not None:
             resolve_labels(lowered)
+            shield_calls(lowered)
             text, end = ebnf_text(lowered, self.index.never), lowered.end
             contested = contested_tokens(lowered) - self.index.never
             try:

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from reference_matcher import Reference
 
+from infernix_constraints.gbnf import parse_gbnf
 from infernix_core.interfaces.constraints import Choice, Grammar, Regex
 from infernix_core.interfaces.language import Content, TextExcept, Union
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
@@ -130,3 +132,32 @@ def test_long_literals_many_rules_and_deep_nesting(byte_bound):
     assert matches(byte_bound, many, b"choice 9999")
     deep = Grammar('root ::= "(" root ")" | "x"')
     assert matches(byte_bound, deep, b"(" * 3_000 + b"x" + b")" * 3_000)
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        *("[^\\x00-\\x7f]", "[a-\\u0200]", "[\\x00-ac-\\U0010ffff]", "[^b]", "[a\\u0162]", "[^\\n]*"),
+        *("[^\\nb]{0,20} \"\\n\"", "\"c\"? [^b]", "\"a\" [\\u0162-\\U0010ffff]", "[^\\nb]{2,9}", "word [^b]"),
+    ],
+)  # fmt: skip
+def test_tokens_that_run_from_a_rule_into_a_class(following, legal):
+    """The library compares such classes by the lowest eight bits of their ends, if it is let."""
+    characters = ["a", "b", "c", "\n", "é", "ÿ", "Ā", "Ţ", "€", "日", "\ue000", "😀", "\U0010ffff"]
+    texts = [
+        *characters,
+        *(f"b{c}" for c in characters),
+        *(f"b)c{c}" for c in characters),
+        "(",
+        "ba",
+    ]
+    raw = (*(text.encode() for text in texts), b"b\xc3", b"b\xe2\x82", b"b\xed\xa0\x80", b"")
+    words = Vocabulary(raw, (*[TEXT] * (len(raw) - 1), END))
+    source = f'root ::= word {following} "q"\nword ::= "b" | "(" word'
+    matcher = XGrammarMaskProvider().bind(words).compile(Content(Grammar(source))).start()
+    reference = Reference(words, grammar=parse_gbnf(source))
+    for token in (texts.index("("), texts.index("b"), None):
+        assert legal(matcher) == reference.mask()
+        if token is not None:
+            assert matcher.accept(token)
+            reference.accept(token)
