@@ -16,12 +16,13 @@ from infernix_core.cli.constraint_options import (
 )
 from infernix_core.cli.text_input import checked_argument, read_text, require_one_stdin
 from infernix_core.descriptors import MaskProviderPlugin
-from infernix_core.errors import InvalidOption
+from infernix_core.errors import ConstraintDeadEnd, InvalidGrammar, InvalidOption
 from infernix_core.interfaces.language import Content
 from infernix_core.interfaces.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from infernix_core.interfaces.mask_provider import CompiledGrammar
+    from infernix_core.interfaces.constraints import OutputConstraint
+    from infernix_core.interfaces.mask_provider import CompiledGrammar, MaskProvider
     from infernix_core.plugins import PluginRegistry
 
 COMPLETE, REFUSED, PREFIX = 0, 1, 3
@@ -59,10 +60,28 @@ def run(arguments: argparse.Namespace, registry: PluginRegistry) -> int:
     text = _text(arguments)
     provider = registry.get(MaskProviderPlugin, arguments.mask_provider).create()
     reduced = explain_constraint(constraint, provider)
-    if text is None:
-        print(reduced)
-        return COMPLETE
-    return report(provider.bind(Vocabulary.of_bytes()).compile(Content(constraint)), text)
+    if text is not None:
+        return report(provider.bind(Vocabulary.of_bytes()).compile(Content(constraint)), text)
+    require_some_text(constraint, provider)
+    print(reduced)
+    return COMPLETE
+
+
+def require_some_text(constraint: OutputConstraint, provider: MaskProvider) -> None:
+    """Refuses a constraint that no text satisfies, as far as its first byte tells.
+
+    Raises:
+        ConstraintDeadEnd: Nothing may come first.
+    """
+    import numpy as np
+
+    vocabulary = Vocabulary.of_bytes()
+    try:
+        matcher = provider.bind(vocabulary).compile(Content(constraint)).start()
+    except InvalidGrammar:
+        return  # token terminals, which only a model's vocabulary can judge
+    if not matcher.fill(np.zeros(vocabulary.words, dtype=np.int32)):
+        raise ConstraintDeadEnd("no text satisfies the constraint: nothing may come first")
 
 
 def report(compiled: CompiledGrammar, text: bytes) -> int:

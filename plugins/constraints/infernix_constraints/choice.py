@@ -8,6 +8,10 @@ from infernix_constraints.grammar import SURROGATES, Alternatives, Grammar, Text
 from infernix_core.errors import InvalidChoice
 
 
+#: Characters of all choices together.
+MAX_CHARACTERS = 1 << 21
+
+
 def choice_grammar(literals: Iterable[str]) -> Grammar:
     """Exactly these strings: case, blanks and Unicode as they stand; the empty string is one of them.
 
@@ -15,6 +19,11 @@ def choice_grammar(literals: Iterable[str]) -> Grammar:
         InvalidChoice: There is none, or one holds a surrogate, which no text can spell.
     """
     distinct = sorted(set(literals))
+    characters = sum(map(len, distinct))
+    if characters > MAX_CHARACTERS:
+        raise InvalidChoice(
+            f"the choices have {characters} characters in all", hint=f"at most {MAX_CHARACTERS}"
+        )
     if not distinct:
         raise InvalidChoice("the list of choices is empty", hint="give at least one string")
     for literal in distinct:

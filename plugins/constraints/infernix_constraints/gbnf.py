@@ -8,6 +8,7 @@ cost a stack, and only what defines a language is admitted. Newlines are blanks;
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import NoReturn
 
 from attrs import define, field
@@ -69,6 +70,12 @@ class _Group:
         self.parts = []
 
 
+#: Characters of a grammar: parsing and lowering take about ten seconds per million.
+MAX_SOURCE = 1 << 20
+#: Ids of one token terminal: where terminals compete, each id is asked for in every mask.
+MAX_TOKEN_IDS = 1024
+
+
 def parse_gbnf(source: str) -> Grammar:
     """Reads a GBNF text whose entry rule is ``root``.
 
@@ -87,6 +94,7 @@ class _Parser:
 
     def __init__(self, source: str) -> None:
         self.source = source
+        self.lines = [0, *(line.end() for line in re.finditer("\n", source))]
         self.at = 0
         self.rules: dict[str, Expression] = {}
         self.used: dict[str, int] = {}
@@ -99,10 +107,12 @@ class _Parser:
         raise InvalidGrammar(message, location=self.location(at), hint=hint)
 
     def location(self, at: int) -> Location:
-        line = self.source.count("\n", 0, at) + 1
-        return Location(line=line, column=at - (self.source.rfind("\n", 0, at) + 1) + 1)
+        line = bisect_right(self.lines, at)
+        return Location(line=line, column=at - self.lines[line - 1] + 1)
 
     def grammar(self) -> Grammar:
+        if len(self.source) > MAX_SOURCE:
+            self.fail(f"the grammar has {len(self.source)} characters", 0, f"at most {MAX_SOURCE}")
         while True:
             self.skip_blanks()
             if self.at >= len(self.source):
@@ -169,6 +179,8 @@ class _Parser:
         head = _HEAD.match(self.source, self.at)
         if head is not None:
             self.end_rule()
+            if name in (*_TERMINALS, *_REFUSED):
+                self.fail(f"'{name}' is no name for a rule", start, "it names a terminal; rename the rule")
             if name in self.rules:
                 self.fail(f"rule '{name}' is defined twice", start, "join the bodies with |")
             self.name, self.at = name, head.end()
@@ -207,6 +219,8 @@ class _Parser:
             if len(digits.group()) > 9:
                 self.fail(f"token id {digits.group()[:12]}… is out of range", self.at)
             ids.add(int(digits.group()))
+            if len(ids) > MAX_TOKEN_IDS:
+                self.fail(f"{name} takes at most {MAX_TOKEN_IDS} ids", self.at)
             self.at = digits.end()
             self.skip_blanks()
             closing = self.source[self.at : self.at + 1]

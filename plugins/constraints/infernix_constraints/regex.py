@@ -27,6 +27,8 @@ from infernix_core.errors import InvalidRegex, Location
 #: Deepest nesting of groups, and the largest bound of a counted repetition.
 MAX_NESTING = 256
 MAX_REPETITION = 1_000_000
+#: Characters of an expression.
+MAX_SOURCE = 1 << 16
 
 _DIGIT = ((0x30, 0x39),)
 _WORD = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
@@ -84,6 +86,12 @@ def parse_pattern(source: str) -> Pattern:
     Raises:
         InvalidRegex: It is not well formed or not admitted; the location is a character offset.
     """
+    if len(source) > MAX_SOURCE:
+        raise InvalidRegex(
+            f"the expression has {len(source)} characters",
+            location=Location(offset=MAX_SOURCE),
+            hint=f"at most {MAX_SOURCE}",
+        )
     return _Parser(source).pattern()
 
 

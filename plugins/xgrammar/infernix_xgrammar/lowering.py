@@ -94,9 +94,44 @@ class _Lowering:
 
     def option(self, atoms: flat.Option, tail: Option) -> _Steps:
         options: list[Option] = [tail]
-        for atom in reversed(atoms):
+        for atom in reversed(self.fused(atoms)):
             options = yield self.atom(atom, self.joined(options))
         return options
+
+    def fused(self, atoms: flat.Option) -> list[flat.Atom]:
+        """Neighbouring repetitions of one class as one: apart, every split between them is a reading."""
+        result: list[flat.Atom] = []
+        for atom in atoms:
+            here = self.counts(atom)
+            last = self.counts(result[-1]) if result else None
+            if here is None or last is None or here.unit != last.unit:
+                result.append(atom)
+            elif isinstance(atom, Repeated) or isinstance(result[-1], Repeated):
+                most = None
+                if here.maximum is not None and last.maximum is not None:
+                    most = here.maximum + last.maximum
+                result[-1] = Repeated(here.unit, here.minimum + last.minimum, most)
+            else:
+                result.append(atom)
+        return result
+
+    def counts(self, atom: flat.Atom) -> Repeated | None:
+        """A class, once or repeated, as a repetition; ``None`` for anything else."""
+        if isinstance(atom, OneOf):
+            return Repeated(atom, 1, 1)
+        if not isinstance(atom, Repeated):
+            return None
+        if isinstance(atom.unit, OneOf):
+            return atom
+        options = self.grammar.rules[atom.unit.rule].options
+        if self.grammar.rules[atom.unit.rule].group and len(options) == 1 == len(options[0]):
+            only = options[0][0]
+            if isinstance(only, OneOf):
+                return Repeated(only, atom.minimum, atom.maximum)
+            if isinstance(only, Characters) and len(only.text) == 1:
+                code = ord(only.text)
+                return Repeated(OneOf(((code, code),)), atom.minimum, atom.maximum)
+        return None
 
     def atom(self, atom: flat.Atom, tail: Option) -> _Steps:
         match atom:
@@ -162,7 +197,14 @@ class _Lowering:
         if fixed > 1:
             self.budget -= size * fixed
         if maximum is None:
-            options = yield self.loop(unit, tail)
+            if isinstance(unit, Call) and self.analysis.nullable[unit.rule]:
+                minimum = 0  # as many as wanted are there already
+            if minimum == 0 or isinstance(unit, OneOf):
+                options = yield self.loop(unit, tail)
+            else:
+                # The loop's own round is one of the copies, so that nested loops do not multiply.
+                options = yield self.rounds(unit, tail)
+                minimum -= 1
             for _ in range(minimum):
                 options = yield self.atom(unit, self.joined(options))
             return options
@@ -201,6 +243,13 @@ class _Lowering:
         # A unit that may be empty leads straight back, which says nothing.
         self.lowered.rules[again] = [option for option in options if option != (Go(again),)]
         self.lowered.rules[again].append(tail)
+        return [(Go(again),)]
+
+    def rounds(self, unit: OneOf | Call, tail: Option) -> _Steps:
+        """One round of a unit that is never empty, or more."""
+        again = self.new_rule([])
+        after = self.joined([(Go(again),), self.short(tail)])
+        self.lowered.rules[again] = yield self.atom(unit, after)
         return [(Go(again),)]
 
     def counted(self, unit: OneOf, minimum: int, maximum: int, tail: Option) -> list[Option] | None:

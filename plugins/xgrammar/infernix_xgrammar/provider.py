@@ -17,6 +17,7 @@ from infernix_xgrammar.language import flatten
 from infernix_xgrammar.lowered import END_BYTES
 from infernix_xgrammar.lowering import lower
 from infernix_xgrammar.matcher import XGrammarCompiledGrammar
+from infernix_xgrammar.prefixes import share_prefixes
 from infernix_xgrammar.tokens import TokenIndex
 
 #: What xgrammar may keep of rules that several grammars share.
@@ -66,6 +67,7 @@ class XGrammarBound:
         lowered = lower(grammar)
         text, compiled, end, contested = "", None, END_BYTES, frozenset[int]()
         if lowered is not None:
+            share_prefixes(lowered)
             resolve_labels(lowered)
             shield_calls(lowered)
             text, end = ebnf_text(lowered, self.index.never), lowered.end

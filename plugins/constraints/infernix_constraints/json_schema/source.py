@@ -50,8 +50,12 @@ def read_json(source: str) -> Json:
         result = dict(pairs)
         if len(result) == len(pairs):
             return result
-        names = [name for name, _ in pairs]
-        repeated.append(_Duplicate(next(name for name in names if names.count(name) > 1)))
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                break
+            seen.add(name)
+        repeated.append(_Duplicate(name))
         return repeated[-1]
 
     try:
