@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
@@ -23,13 +23,29 @@ if TYPE_CHECKING:
     from infernix_core.interfaces.mask_provider import MaskProvider
 
 
+class Once(argparse.Action):
+    """An option that may be given once; argparse would let the last of several win without a word."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Called by argparse for each time the option is given."""
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option_string} is given twice; give one constraint")
+        setattr(namespace, self.dest, values)
+
+
 def add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the constraint options on a command's parser; at most one kind may be used."""
     group = parser.add_argument_group("output constraint (at most one kind)")
-    group.add_argument("--grammar-file", metavar="FILE", help="GBNF, entry rule root")
-    group.add_argument("--json-schema-file", metavar="FILE", help="a JSON Schema")
+    group.add_argument("--grammar-file", metavar="FILE", action=Once, help="GBNF, entry rule root")
+    group.add_argument("--json-schema-file", metavar="FILE", action=Once, help="a JSON Schema")
     group.add_argument("--json-object", action="store_true", help="any JSON object")
-    group.add_argument("--regex", metavar="REGEX", help="the whole content matches it")
+    group.add_argument("--regex", metavar="REGEX", action=Once, help="the whole content matches it")
     group.add_argument(
         "--choice", metavar="TEXT", action="append", help="one of these texts; repeat the option"
     )

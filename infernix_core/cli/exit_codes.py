@@ -8,3 +8,4 @@ USAGE = 2
 INCOMPLETE = 3
 """The output ended at a limit; under a constraint it may be an incomplete text."""
 INTERRUPTED = 130
+"""Ctrl-C."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from infernix_core.cli import exit_codes
+from attrs import evolve
+
+from infernix_core.cli import exit_codes, interrupts
 from infernix_core.cli.constraint_options import (
     add_constraint_arguments,
     constraint_from_arguments,
@@ -16,7 +19,13 @@ from infernix_core.cli.constraint_options import (
 )
 from infernix_core.cli.text_input import checked_argument, read_text, require_one_stdin
 from infernix_core.descriptors import BundledCheckpoint, CliCommand, MaskProviderPlugin
-from infernix_core.errors import CheckpointError, InvalidOption, InvalidPrompt, Location
+from infernix_core.errors import (
+    CheckpointError,
+    InvalidOption,
+    InvalidPrompt,
+    Location,
+    RequestError,
+)
 from infernix_core.plugins import PluginRegistry
 
 if TYPE_CHECKING:
@@ -68,7 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (kind, text) in SAMPLING.items():
         sampling.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=text)
     output = parser.add_argument_group("output")
-    output.add_argument("--max-tokens", type=int, metavar="N", help="most tokens to generate")
+    output.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="most tokens to generate, reasoning included (default: what the context leaves)",
+    )
     output.add_argument(
         "--stop",
         action="append",
@@ -94,7 +108,12 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     engine = parser.add_argument_group("engine")
     engine.add_argument("--device", default="cpu", help="cpu or a CUDA device (default: cpu)")
     engine.add_argument("--dtype", choices=("float32", "bfloat16", "float16"))
-    engine.add_argument("--max-context", type=int, metavar="N", help="most positions of a request")
+    engine.add_argument(
+        "--max-context",
+        type=int,
+        metavar="N",
+        help="most tokens of prompt and output together (default: the checkpoint's, at most 8192)",
+    )
     engine.add_argument("--prefill-chunk", type=int, default=512, metavar="N")
     engine.add_argument("--grammar-cache-bytes", type=int, default=256 << 20, metavar="N")
     engine.add_argument(
@@ -109,6 +128,21 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     """Generates one answer."""
+    try:
+        return _run(namespace, registry)
+    except RequestError as error:
+        # Errors name fields as Python spells them; here they are options.
+        if error.location is not None and error.location.field is not None:
+            field = {"stop_token_ids": "stop_token_id"}.get(
+                error.location.field, error.location.field
+            )
+            if hasattr(namespace, field):
+                option = f"--{field.replace('_', '-')}"
+                error.location = evolve(error.location, field=option)
+        raise
+
+
+def _run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     # What can be found wrong without the model is found before it is loaded.
     require_one_stdin(
         prompt=namespace.prompt,
@@ -159,11 +193,21 @@ def _answer(
 ) -> int:
     status.show("reading the prompt …")
     handle = engine.submit(engine.prepare(prompt), options)
+    interrupts.raise_exception()
     try:
         result = _stream(handle, status, quiet=namespace.quiet)
     except BaseException:
         handle.cancel()
         raise
+    finally:
+        interrupts.exit_at_once()
+    if (
+        not result.text.endswith("\n")
+        and not namespace.quiet
+        and _same_file(sys.stdout, sys.stderr)
+    ):
+        # The report would otherwise stand on the answer's last line.
+        print(file=sys.stderr)
     if namespace.print_token_ids:
         print(" ".join(map(str, result.token_ids)), file=sys.stderr)
     if not namespace.quiet:
@@ -194,22 +238,19 @@ def engine_options(namespace: argparse.Namespace) -> Any:
         import torch
 
         torch.set_num_threads(namespace.threads)
-    try:
-        return EngineOptions(
-            lanes=1,
-            max_context=namespace.max_context,
-            prefill_chunk=namespace.prefill_chunk,
-            grammar_cache_bytes=namespace.grammar_cache_bytes,
-            draft_tokens=namespace.draft_tokens,
-            deterministic=namespace.deterministic,
-            device=namespace.device,
-            dtype=namespace.dtype,
-            mask_provider=namespace.mask_provider,
-            sampler=namespace.sampler,
-            spec=namespace.spec,
-        )
-    except ValueError as error:
-        raise InvalidOption(f"engine option out of range: {error}") from error
+    return EngineOptions(
+        lanes=1,
+        max_context=namespace.max_context,
+        prefill_chunk=namespace.prefill_chunk,
+        grammar_cache_bytes=namespace.grammar_cache_bytes,
+        draft_tokens=namespace.draft_tokens,
+        deterministic=namespace.deterministic,
+        device=namespace.device,
+        dtype=namespace.dtype,
+        mask_provider=namespace.mask_provider,
+        sampler=namespace.sampler,
+        spec=namespace.spec,
+    )
 
 
 def resolve_model(model: str | None, registry: PluginRegistry) -> Path:
@@ -233,9 +274,14 @@ def resolve_model(model: str | None, registry: PluginRegistry) -> Path:
     for checkpoint in bundled:
         if checkpoint.name == model:
             return checkpoint.path()
-    raise CheckpointError(
-        f"{model} is neither a checkpoint directory nor a bundled checkpoint (bundled: {names})"
-    )
+    message = f"{model!r} is neither a checkpoint directory nor a bundled checkpoint ({names})"
+    if Path(model).is_file():
+        message += "; give the directory that holds the file"
+    elif model.count("/") == 1 and not model.startswith((".", "~", "/")):
+        message += (
+            f"; nothing is downloaded here: run 'hf download {model} --local-dir DIR' and give DIR"
+        )
+    raise CheckpointError(message)
 
 
 def _prompt(namespace: argparse.Namespace) -> PromptInput:
@@ -306,10 +352,20 @@ def _stream(handle: GenerationHandle, status: StatusLine, *, quiet: bool) -> Gen
             written = event.text
         elif isinstance(event, GenerationEnd):
             status.clear()
-            if reasoning or (sys.stdout.isatty() and written and not written.endswith("\n")):
-                print(file=sys.stderr if reasoning else sys.stdout, flush=True)
+            if reasoning:
+                print(file=sys.stderr, flush=True)
+            elif quiet and sys.stdout.isatty() and not written.endswith("\n"):
+                print(flush=True)
             return event.result
     raise AssertionError("a handle's last event is its end")
+
+
+def _same_file(one: TextIO, other: TextIO) -> bool:
+    """Whether two streams lead to one terminal, file or pipe."""
+    try:
+        return os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):
+        return False
 
 
 def report_lines(result: GenerationResult) -> list[str]:

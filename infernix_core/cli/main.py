@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from infernix_core import __version__
-from infernix_core.cli import exit_codes, generate, plugins
+from infernix_core.cli import exit_codes, generate, interrupts, plugins
 from infernix_core.descriptors import CliCommand
 from infernix_core.errors import InfernixError, InvalidOption, PluginError
 from infernix_core.plugins import PluginRegistry
@@ -42,7 +42,7 @@ def build_parser(commands: Sequence[CliCommand]) -> argparse.ArgumentParser:
             command.name, help=command.summary, description=command.summary, allow_abbrev=False
         )
         command.add_arguments(subparser)
-        subparser.set_defaults(run=command.run)
+        subparser.set_defaults(run=command.run, parser=subparser)
     return parser
 
 
@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
+        interrupts.exit_at_once()
         if sys.stdout is None:
             raise InvalidOption("standard output is closed", hint="redirect it to a file")
         # Listing plugins must work when one of them is broken.
@@ -66,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     f"a plugin gives the command {command.name!r}, which is the core's"
                 )
         parser = build_parser(sorted((*CORE_COMMANDS, *extra), key=lambda command: command.name))
-        namespace = parser.parse_args(arguments)
+        namespace, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            namespace.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         code: int = namespace.run(namespace, registry)
         sys.stdout.flush()
         return code
@@ -78,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("infernix: interrupted", file=sys.stderr)
         return exit_codes.INTERRUPTED
     except OSError as error:
-        print(f"infernix: error: {one_line(error)}", file=sys.stderr)
+        where = "" if error.filename else "standard output: "
+        print(f"infernix: error: {where}{one_line(error)}", file=sys.stderr)
         return exit_codes.REQUEST
     except InfernixError as error:
         print(f"infernix: error: {one_line(error)}", file=sys.stderr)

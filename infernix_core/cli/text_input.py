@@ -39,7 +39,7 @@ def checked_argument(value: str, field: str) -> str:
 
 
 def read_text(path: str, field: str) -> str:
-    """A file's text, or stdin's for ``-``. Line ends are kept as they are.
+    """A file's text, or stdin's for ``-``. Line ends are kept as they are; a byte order mark is dropped.
 
     Raises:
         InvalidOption: It cannot be read or is not UTF-8.
@@ -51,7 +51,7 @@ def read_text(path: str, field: str) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidOption(f"{path} cannot be read: {reason}", location=where) from None
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise InvalidOption(
             f"{path} is not valid UTF-8 at byte {error.start}",

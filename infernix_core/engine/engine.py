@@ -184,9 +184,12 @@ class Engine:
         """Renders and encodes a prompt. Compiles nothing.
 
         Raises:
+            TypeError: It is no PromptInput.
             InvalidPrompt: It cannot be rendered or encoded.
             ContextOverflow: It leaves no room for output.
         """
+        if not isinstance(prompt, PromptInput):
+            raise TypeError(f"prepare takes a PromptInput, not {type(prompt).__name__}")
         prepared = self.model.prepare(prompt)
         self._check_prompt(prepared)
         return prepared
@@ -206,6 +209,8 @@ class Engine:
             DeadlineExceeded: The pending deadline passed during preparation.
         """
         submitted = time.monotonic()
+        if not isinstance(prompt, PreparedPrompt):
+            raise TypeError(f"submit takes what prepare gave, not {type(prompt).__name__}")
         options = options if options is not None else RequestOptions()
         self._worker.require_available()
         with self._outstanding_lock:
@@ -226,7 +231,7 @@ class Engine:
         return request.handle
 
     def close(self) -> None:
-        """Cancels what runs and stops the worker. Idempotent."""
+        """Cancels what runs and what waits, and stops the worker. Idempotent."""
         self._worker.close()
 
     def __enter__(self) -> Engine:
@@ -316,9 +321,11 @@ class Engine:
     def _check_prompt(self, prompt: PreparedPrompt) -> None:
         length, size = len(prompt.token_ids), self.model.vocabulary.size
         if length >= self.max_context:
+            limit = self.model.context_length
+            larger = f", or start the engine with a max_context of up to {limit}"
             raise ContextOverflow(
                 f"the prompt has {length} tokens, the context {self.max_context}",
-                hint="shorten the prompt, or start the engine with a larger max_context",
+                hint="shorten the prompt" + (larger if self.max_context < limit else ""),
             )
         if not length or min(prompt.token_ids) < 0 or max(prompt.token_ids) >= size:
             raise InvalidPrompt(f"a prompt is one or more token ids below {size}")

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
-from attrs import field, frozen, validators
+import math
+from typing import Any
+
+from attrs import Attribute, field, frozen
+
+from infernix_core.errors import InvalidOption, Location
 
 MIB = 1 << 20
 
 
+def _count(least: int, *, optional: bool = False) -> Any:
+    """An integer of at least so much."""
+
+    def check(_instance: object, attribute: Attribute[Any], value: object) -> None:
+        if optional and value is None:
+            return
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise _impossible(attribute.name, value, f"an integer of at least {least}")
+
+    return check
+
+
+def _seconds(_instance: object, attribute: Attribute[Any], value: object) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and 0 < value < math.inf):  # type: ignore[operator]
+        raise _impossible(attribute.name, value, "seconds, more than 0")
+
+
+def _dtype(_instance: object, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and value not in DTYPES:
+        raise _impossible(attribute.name, value, f"one of {', '.join(DTYPES)}")
+
+
+def _impossible(name: str, value: object, accepted: str) -> InvalidOption:
+    return InvalidOption(f"{value!r} is not possible", location=Location(field=name), hint=accepted)
+
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
 @frozen
 class EngineOptions:
-    """Sizes and choices of one engine.
+    """Sizes and choices of one engine. Impossible values are refused as InvalidOption.
 
     Attributes:
         lanes: Most requests decoded at once.
@@ -29,21 +64,16 @@ class EngineOptions:
         spec: Plugin name of the speculative backend; ``None`` decodes ordinarily.
     """
 
-    lanes: int = field(default=8, validator=validators.ge(1))
-    max_context: int | None = field(default=None, validator=validators.optional(validators.ge(2)))
-    prefill_chunk: int = field(default=512, validator=validators.ge(1))
-    queue_limit: int = field(default=64, validator=validators.ge(0))
-    pending_timeout: float | None = field(
-        default=None, validator=validators.optional(validators.gt(0))
-    )
-    grammar_cache_bytes: int = field(default=256 * MIB, validator=validators.ge(0))
-    draft_tokens: int | None = field(default=None, validator=validators.optional(validators.ge(0)))
+    lanes: int = field(default=8, validator=_count(1))
+    max_context: int | None = field(default=None, validator=_count(2, optional=True))
+    prefill_chunk: int = field(default=512, validator=_count(1))
+    queue_limit: int = field(default=64, validator=_count(0))
+    pending_timeout: float | None = field(default=None, validator=_seconds)
+    grammar_cache_bytes: int = field(default=256 * MIB, validator=_count(0))
+    draft_tokens: int | None = field(default=None, validator=_count(0, optional=True))
     deterministic: bool = False
     device: str = "cpu"
-    dtype: str | None = field(
-        default=None,
-        validator=validators.optional(validators.in_(("float32", "bfloat16", "float16"))),
-    )
+    dtype: str | None = field(default=None, validator=_dtype)
     mask_provider: str = "xgrammar"
     sampler: str = "sampling"
     spec: str | None = None

@@ -33,6 +33,18 @@ def check_options(options: SamplingOptions) -> None:
             raise InvalidOption(
                 f"{value!r} is not possible", location=Location(field=name), hint=accepted
             )
+    if not isinstance(options.greedy, bool):
+        raise InvalidOption(
+            f"{options.greedy!r} is not possible",
+            location=Location(field="greedy"),
+            hint="true or false",
+        )
+    if isinstance(options.seed, int) and options.seed >= 2**64:
+        raise InvalidOption(
+            f"{options.seed} has more than 64 bits",
+            location=Location(field="seed"),
+            hint="below 2**64",
+        )
     for name in ("top_k", "seed"):
         value = getattr(options, name)
         if value is None:
@@ -79,5 +91,5 @@ def resolve_sampling(
         min_p=float(pick("min_p", 0.0)),
         presence_penalty=float(pick("presence_penalty", 0.0)),
         frequency_penalty=float(pick("frequency_penalty", 0.0)),
-        seed=secrets.randbits(64) if options.seed is None else options.seed & (2**64 - 1),
+        seed=secrets.randbits(64) if options.seed is None else options.seed,
     )

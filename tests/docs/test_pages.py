@@ -87,9 +87,7 @@ def test_python_compiles(block) -> None:
     block.compiled()
 
 
-@pytest.mark.parametrize(
-    "block", [block for block in blocks("python") if block.page != "README.md"], ids=str
-)
+@pytest.mark.parametrize("block", blocks("python"), ids=str)
 def test_python_runs(block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(EXAMPLE))

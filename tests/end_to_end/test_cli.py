@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -169,6 +171,10 @@ BROKEN = {
         ),
         "model.safetensors",
     ),
+    "weights not fetched": (
+        lambda d: (d / "model.safetensors").write_text("version https://git-lfs.github.com/spec"),
+        "git lfs pull",
+    ),
     "no tokenizer": (lambda d: (d / "tokenizer.json").unlink(), "tokenizer.json"),
     "tokenizer broken": (lambda d: (d / "tokenizer.json").write_text("{}"), "tokenizer.json"),
     "template broken": (
@@ -204,7 +210,7 @@ BAD: dict[str, tuple[Sequence[str], int, str]] = {
     "two prompts": (("--prompt", "x", "--raw-prompt", "y"), 2, "not allowed with"),
     "empty raw prompt": (("--raw-prompt", ""), 1, "empty"),
     "prompt over the context": (("--prompt", "x " * 300, "--max-context", "64"), 1, "context 64"),
-    "context too large": (("--prompt", "x", "--max-context", "999999"), 2, "max_context"),
+    "context too large": (("--prompt", "x", "--max-context", "999999"), 2, "--max-context"),
     "prompt not UTF-8": (("--prompt", "a\udcffb"), 2, "UTF-8"),
     "stop not UTF-8": (("--prompt", "x", "--stop", "a\udcffb"), 2, "UTF-8"),
     "two constraints": (("--prompt", "x", "--regex", "a", "--choice", "b"), 2, "--regex"),
@@ -214,13 +220,13 @@ BAD: dict[str, tuple[Sequence[str], int, str]] = {
     "unknown provider": (("--prompt", "x", "--mask-provider", "nope"), 2, "installed: xgrammar"),
     "unknown backend": (("--prompt", "x", "--spec", "nope"), 2, "no speculative backend 'nope'"),
     "drafts alone": (("--prompt", "x", "--draft-tokens", "3"), 2, "speculative backend"),
-    "negative limit": (("--prompt", "x", "--max-tokens", "-1"), 2, "max_tokens"),
-    "top_p": (("--prompt", "x", "--top-p", "7"), 2, "top_p"),
+    "negative limit": (("--prompt", "x", "--max-tokens", "-1"), 2, "--max-tokens"),
+    "top_p": (("--prompt", "x", "--top-p", "7"), 2, "--top-p"),
     "no number": (("--prompt", "x", "--top-k", "many"), 2, "--top-k"),
     "greedy and hot": (("--prompt", "x", "--greedy", "--temperature", "1"), 2, "greedy"),
     "stop and constraint": (("--prompt", "x", "--stop", "a", "--regex", "b"), 2, "stop"),
     "raw and constraint": (("--prompt", "x", "--raw-output", "--regex", "b"), 2, "raw_output"),
-    "stop id": (("--prompt", "x", "--stop-token-id", "99999999"), 2, "stop_token_ids"),
+    "stop id": (("--prompt", "x", "--stop-token-id", "99999999"), 2, "--stop-token-id"),
     "no such device": (("--prompt", "x", "--device", "toaster"), 2, "device"),
     "no such file": (("--messages", "/no/such/file.json"), 2, "/no/such/file.json"),
     "no such schema": (
@@ -236,8 +242,18 @@ BAD: dict[str, tuple[Sequence[str], int, str]] = {
     "threads": (("--prompt", "x", "--threads", "0"), 2, "thread"),
     "too many threads": (("--prompt", "x", "--threads", "1" + "0" * 20), 2, "1 to 1024"),
     "empty model": (("", "--prompt", "x"), 1, "neither a checkpoint directory"),
+    "regex twice": (("--prompt", "x", "--regex", "a", "--regex", "b"), 2, "--regex is given twice"),
+    "schema twice": (
+        ("--prompt", "x", "--json-schema-file", SCHEMA, "--json-schema-file", SCHEMA),
+        2,
+        "given twice",
+    ),
+    "hub id": (("Qwen/Qwen3.5-0.8B", "--prompt", "x"), 1, "hf download Qwen/Qwen3.5-0.8B"),
+    "a file": ((SCHEMA, "--prompt", "x"), 1, "give the directory that holds the file"),
+    "long seed": (("--prompt", "x", "--seed", "9" * 25), 2, "--seed"),
+    "helpful help": (("--prompt", "x", "--temp", "0"), 2, "see infernix generate --help"),
     "bare stop": (("--prompt", "x", "--stop", "x" * 2000), 2, "at most 1024"),
-    "chunk": (("--prompt", "x", "--prefill-chunk", "0"), 2, "prefill_chunk"),
+    "chunk": (("--prompt", "x", "--prefill-chunk", "0"), 2, "--prefill-chunk"),
     "seed": (("--prompt", "x", "--seed", "-1"), 2, "seed"),
     "empty stop": (("--prompt", "x", "--stop", ""), 2, "stop"),
 }
@@ -340,6 +356,39 @@ def test_unusual_standard_outputs(
     assert b"Traceback" not in result.stderr
     if not code:
         assert result.stdout == 'root ::= "€"\n'.encode()
+
+
+def test_a_prompt_over_the_checkpoints_own_context_is_not_told_to_raise_it(infernix) -> None:
+    result = infernix("generate", "--prompt", "x " * 3000)
+    assert result.code == 1
+    assert_one_line(result, "the context 2048 (shorten the prompt)")
+
+
+def test_a_byte_order_mark_is_dropped(infernix, tmp_path: Path) -> None:
+    path = tmp_path / "bom"
+    path.write_bytes(b"\xef\xbb\xbf" + b'{"const": 1}')
+    assert infernix("check", "--json-schema-file", str(path)).out == "root = 1\n"
+
+
+def test_an_empty_language_is_refused_by_check(infernix, tmp_path: Path) -> None:
+    path = tmp_path / "empty.gbnf"
+    path.write_text('root ::= "x" root')
+    result = infernix("check", "--grammar-file", str(path))
+    assert result.code == 1
+    assert_one_line(result, "no text satisfies")
+
+
+@pytest.mark.parametrize("delay", [0.35, 0.8, 1.6])
+def test_an_interrupt_while_starting_is_one_line(delay: float) -> None:
+    command = [sys.executable, "-m", "infernix_core.cli.main", "generate", "--prompt", "x"]
+    process = subprocess.Popen(command, stdout=-1, stderr=-1, cwd=ROOT)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    # On a busy machine the interpreter itself may still be starting; then the interrupt is its own.
+    if b"infernix: interrupted" in err:
+        assert process.returncode == 130
+        assert b"Traceback" not in err
 
 
 def test_an_unknown_command_and_no_command(infernix) -> None:

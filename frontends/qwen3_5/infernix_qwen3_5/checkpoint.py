@@ -76,6 +76,10 @@ class CheckpointTensors:
         self._open.clear()
 
 
+#: What stands in a cloned repository in place of a file that was not fetched.
+LFS_POINTER = b"version https://git-lfs"
+
+
 def _scan_file(path: Path) -> Iterator[tuple[str, TensorEntry]]:
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
@@ -86,9 +90,18 @@ def _scan_file(path: Path) -> Iterator[tuple[str, TensorEntry]]:
     except FileNotFoundError:
         raise CheckpointError(f"{path.name} is missing in {path.parent}") from None
     except (OSError, SafetensorError) as error:
+        if path.is_file() and _starts_with(path, LFS_POINTER):
+            raise CheckpointError(
+                f"{path} is a Git LFS pointer, not the weights; run 'git lfs pull' there"
+            ) from None
         raise CheckpointError(
             f"{path.name} is truncated or not a safetensors file: {one_line(error)}"
         ) from error
+
+
+def _starts_with(path: Path, beginning: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(beginning)) == beginning
 
 
 def _scan_sharded(directory: Path) -> dict[str, TensorEntry]:

@@ -180,7 +180,9 @@ class _Parser:
         if head is not None:
             self.end_rule()
             if name in (*_TERMINALS, *_REFUSED):
-                self.fail(f"'{name}' is no name for a rule", start, "it names a terminal; rename the rule")
+                self.fail(
+                    f"'{name}' is no name for a rule", start, "it names a terminal; rename the rule"
+                )
             if name in self.rules:
                 self.fail(f"rule '{name}' is defined twice", start, "join the bodies with |")
             self.name, self.at = name, head.end()

@@ -31,7 +31,7 @@ def infernix_cli_commands() -> Iterator[CliCommand]:
     """Give the command that checks a constraint, and a text against it, without a model."""
     yield CliCommand(
         name="check",
-        summary="check a constraint, and a text against it, without a model",
+        summary="Check a constraint, and a text against it, without a model.",
         add_arguments=_add_arguments,
         run=_run,
     )
