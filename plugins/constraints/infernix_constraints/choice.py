@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from infernix_constraints.grammar import SURROGATES, Alternatives, Grammar, Text
 from infernix_core.errors import InvalidChoice
 
-
 #: Characters of all choices together.
 MAX_CHARACTERS = 1 << 21
 
