@@ -115,4 +115,5 @@ def test_every_output_conforms_after_thinking(engine: Engine, kind: Kind) -> Non
 @pytest.mark.parametrize("thinking", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_output_conforms_over_many_seeds(engine: Engine, kind: Kind, thinking: bool) -> None:
-    check(engine, kind, range(1000, 1000 + HEAVY_SEEDS), thinking=thinking, limit=200)
+    limit = LIMIT[engine.model.name]
+    check(engine, kind, range(1000, 1000 + HEAVY_SEEDS), thinking=thinking, limit=limit)
