@@ -74,20 +74,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader is gone; nothing is left to say, and Python must not try to say it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader is gone; nothing is left to say.
+        _abandon_output()
         return exit_codes.REQUEST
     except KeyboardInterrupt:
         print("infernix: interrupted", file=sys.stderr)
         return exit_codes.INTERRUPTED
     except OSError as error:
         where = "" if error.filename else "standard output: "
+        if where:
+            _abandon_output()
         print(f"infernix: error: {where}{one_line(error)}", file=sys.stderr)
         return exit_codes.REQUEST
     except InfernixError as error:
         print(f"infernix: error: {one_line(error)}", file=sys.stderr)
         usage = isinstance(error, InvalidOption | PluginError)
         return exit_codes.USAGE if usage else exit_codes.REQUEST
+
+
+def _abandon_output() -> None:
+    """Sends what is still buffered nowhere, or Python would try to write it at exit, and fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def one_line(error: BaseException) -> str:

@@ -332,6 +332,7 @@ def test_control_characters_in_an_error_do_not_reach_the_terminal(infernix) -> N
     assert_one_line(result, r"/no\x1b[31mred")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     ("redirection", "environment", "code", "expected"),
     [
@@ -341,7 +342,7 @@ def test_control_characters_in_an_error_do_not_reach_the_terminal(infernix) -> N
     ],
 )
 def test_unusual_standard_outputs(
-    redirection: str, environment: dict[str, str], code: int, expected: bytes
+    redirection: str, environment: dict[str, str], code: int, expected: bytes, unbuffered: str
 ) -> None:
     command = f"{sys.executable} -m infernix_core.cli.main check --choice € {redirection}"
     result = subprocess.run(
@@ -349,7 +350,7 @@ def test_unusual_standard_outputs(
         capture_output=True,
         check=False,
         cwd=ROOT,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered, **environment},
     )
     assert result.returncode == code
     assert expected in result.stderr
