@@ -5,6 +5,7 @@ import pytest
 from reference_matcher import Reference
 
 from infernix_constraints.gbnf import parse_gbnf
+from infernix_core.engine.masks import is_legal
 from infernix_core.interfaces.constraints import Choice, Grammar, Regex
 from infernix_core.interfaces.language import Content, TextExcept, Union
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
@@ -98,7 +99,12 @@ def test_every_character_is_printed_exactly(byte_bound, text):
 )
 def test_rules_that_say_nothing_do_not_crash(byte_bound, source):
     matcher = byte_bound.compile(Content(Grammar(f"root ::= {source}"))).start()
-    assert matcher.may_end in (False, True)
+    # Read as a least fixed point, every one of them is the empty text and nothing else.
+    assert matcher.may_end
+    row = np.zeros(byte_bound.index.vocabulary.words, dtype=np.int32)
+    assert matcher.fill(row)
+    legal = {token for token in range(byte_bound.index.vocabulary.size) if is_legal(row, token)}
+    assert legal == set(byte_bound.index.vocabulary.end_ids)
 
 
 def test_huge_counts(byte_bound):
