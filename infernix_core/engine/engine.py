@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from attrs import define, evolve
+from attrs import evolve
 
 from infernix_core.descriptors import (
     MaskProviderPlugin,
@@ -54,13 +54,6 @@ from infernix_core.interfaces.speculative import DraftPolicy, SpeculativeBackend
 from infernix_core.plugins import PluginRegistry
 
 _log = logging.getLogger(__name__)
-
-
-@define
-class _Counter:
-    """Outstanding requests: queued, resident, or in preparation."""
-
-    value: int = 0
 
 
 class Engine:
@@ -121,7 +114,7 @@ class Engine:
             drafts=drafts,
             deterministic=options.deterministic,
         )
-        self._outstanding = _Counter()
+        self._outstanding = 0
         self._outstanding_lock = threading.Lock()
         self._worker = Worker(
             self._program,
@@ -178,7 +171,7 @@ class Engine:
     @property
     def outstanding(self) -> int:
         """Requests that are in preparation, waiting or running."""
-        return self._outstanding.value
+        return self._outstanding
 
     def prepare(self, prompt: PromptInput) -> PreparedPrompt:
         """Renders and encodes a prompt. Compiles nothing.
@@ -214,11 +207,9 @@ class Engine:
         options = options if options is not None else RequestOptions()
         self._worker.require_available()
         with self._outstanding_lock:
-            if self._outstanding.value >= self.options.lanes + self.options.queue_limit:
-                raise QueueFull(
-                    f"{self._outstanding.value} requests are outstanding; try again later"
-                )
-            self._outstanding.value += 1
+            if self._outstanding >= self.options.lanes + self.options.queue_limit:
+                raise QueueFull(f"{self._outstanding} requests are outstanding; try again later")
+            self._outstanding += 1
         try:
             request = self._request(prompt, options, submitted)
             if request.session.limit == 0:
@@ -337,7 +328,7 @@ class Engine:
 
     def _release(self, request: Request | None) -> None:
         with self._outstanding_lock:
-            self._outstanding.value -= 1
+            self._outstanding -= 1
         if request is not None and request.work is not None:
             try:
                 self._grammars.refresh(request.work.language)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from attrs import Attribute, field, frozen
 
-from infernix_core.errors import InvalidOption, Location
+from infernix_core.engine.option_checks import impossible, is_count, is_duration
 
 MIB = 1 << 20
 
@@ -18,25 +17,20 @@ def _count(least: int, *, optional: bool = False) -> Any:
     def check(_instance: object, attribute: Attribute[Any], value: object) -> None:
         if optional and value is None:
             return
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise _impossible(attribute.name, value, f"an integer of at least {least}")
+        if not is_count(value, least):
+            raise impossible(attribute.name, value, f"an integer of at least {least}")
 
     return check
 
 
 def _seconds(_instance: object, attribute: Attribute[Any], value: object) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if value is not None and not (number and 0 < value < math.inf):  # type: ignore[operator]
-        raise _impossible(attribute.name, value, "seconds, more than 0")
+    if value is not None and not is_duration(value):
+        raise impossible(attribute.name, value, "seconds, more than 0")
 
 
 def _dtype(_instance: object, attribute: Attribute[Any], value: object) -> None:
     if value is not None and value not in DTYPES:
-        raise _impossible(attribute.name, value, f"one of {', '.join(DTYPES)}")
-
-
-def _impossible(name: str, value: object, accepted: str) -> InvalidOption:
-    return InvalidOption(f"{value!r} is not possible", location=Location(field=name), hint=accepted)
+        raise impossible(attribute.name, value, f"one of {', '.join(DTYPES)}")
 
 
 DTYPES = ("float32", "bfloat16", "float16")

@@ -162,11 +162,6 @@ class Program:
         self._mask_tensor = torch.from_numpy(self._masks)
         self._pending: PendingBatch | None = None
 
-    @property
-    def mask_row_bytes(self) -> int:
-        """Bytes of one position's mask."""
-        return self._masks.shape[2] * 4
-
     def admit(self, lane: int) -> None:
         """Empties a lane for a new sequence."""
         self.state.clear(lane)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
+from infernix_core.engine.option_checks import impossible, is_count, is_duration
 from infernix_core.engine.request import RequestOptions
 from infernix_core.engine.sampling_defaults import check_options
 from infernix_core.engine.stop_strings import StopStrings
@@ -33,25 +32,19 @@ def check_request(options: RequestOptions, *, chat: bool) -> None:
     check_options(options.sampling)
     for name in ("max_tokens", "draft_limit"):
         value = getattr(options, name)
-        if value is not None and not _is_count(value):
-            raise _impossible(name, value, "an integer of at least 0")
+        if value is not None and not is_count(value):
+            raise impossible(name, value, "an integer of at least 0")
     for token in options.stop_token_ids:
-        if not _is_count(token):
-            raise _impossible("stop_token_ids", token, "token ids")
+        if not is_count(token):
+            raise impossible("stop_token_ids", token, "token ids")
     if not isinstance(options.raw_output, bool):
-        raise _impossible("raw_output", options.raw_output, "true or false")
+        raise impossible("raw_output", options.raw_output, "true or false")
     timeout = options.pending_timeout
     if timeout is not None and not is_duration(timeout):
-        raise _impossible("pending_timeout", timeout, "seconds, more than 0")
+        raise impossible("pending_timeout", timeout, "seconds, more than 0")
     StopStrings(options.stop)
     if options.constraint is not None:
         _check_alone(options, chat=chat)
-
-
-def is_duration(value: object) -> bool:
-    """Whether a value is a positive, finite number of seconds."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and 0 < value < math.inf  # type: ignore[operator]
 
 
 def _check_alone(options: RequestOptions, *, chat: bool) -> None:
@@ -67,11 +60,3 @@ def _check_alone(options: RequestOptions, *, chat: bool) -> None:
                 location=Location(field=name),
                 hint=f"leave out {name} or the constraint",
             )
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _impossible(name: str, value: object, accepted: str) -> InvalidOption:
-    return InvalidOption(f"{value!r} is not possible", location=Location(field=name), hint=accepted)

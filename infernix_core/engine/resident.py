@@ -217,7 +217,7 @@ class Request:
         )
 
 
-def integrity_error(fault: Exception) -> IntegrityError:
+def integrity_error(fault: BaseException) -> IntegrityError:
     """A fault of the program or of a plugin; never dressed up as an error of the user's."""
     if isinstance(fault, IntegrityError):
         return fault

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from infernix_core.engine.option_checks import impossible, is_count, is_number
 from infernix_core.errors import InvalidOption, Location
 from infernix_core.interfaces.sampling import SamplingConfig, SamplingOptions
 
@@ -26,35 +27,20 @@ def check_options(options: SamplingOptions) -> None:
         value = getattr(options, name)
         if value is None:
             continue
-        valid = isinstance(value, int | float) and not isinstance(value, bool)
-        # Comparisons also refuse NaN, and integers too large for a float.
-        valid = valid and low <= value <= high
-        if not valid or (name == "top_p" and value == 0):
-            raise InvalidOption(
-                f"{value!r} is not possible", location=Location(field=name), hint=accepted
-            )
+        if not is_number(value, low, high) or (name == "top_p" and value == 0):
+            raise impossible(name, value, accepted)
     if not isinstance(options.greedy, bool):
-        raise InvalidOption(
-            f"{options.greedy!r} is not possible",
-            location=Location(field="greedy"),
-            hint="true or false",
-        )
-    if isinstance(options.seed, int) and options.seed >= 2**64:
+        raise impossible("greedy", options.greedy, "true or false")
+    for name in ("top_k", "seed"):
+        value = getattr(options, name)
+        if value is not None and not is_count(value):
+            raise impossible(name, value, "an integer of at least 0")
+    if options.seed is not None and options.seed >= 2**64:
         raise InvalidOption(
             f"{options.seed} has more than 64 bits",
             location=Location(field="seed"),
             hint="below 2**64",
         )
-    for name in ("top_k", "seed"):
-        value = getattr(options, name)
-        if value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise InvalidOption(
-                f"{value!r} is not possible",
-                location=Location(field=name),
-                hint="an integer of at least 0",
-            )
     if options.greedy and options.temperature:
         raise InvalidOption(
             f"greedy contradicts temperature {options.temperature}",

@@ -141,10 +141,8 @@ class Worker:
                 self._step()
         except BaseException as error:
             _log.exception("the engine stops")
-            failure = IntegrityError(f"{type(error).__name__}: {error}")
-            failure.__cause__ = error
             with self._wake:
-                self._failure = failure
+                self._failure = integrity_error(error)
         finally:
             self._end_all()
 

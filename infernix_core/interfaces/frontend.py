@@ -67,13 +67,11 @@ class PreparedPrompt:
         token_ids: At least one token.
         phase: Where the output starts.
         source: The input that it was made from.
-        facts: The frontend's own notes for ``language`` and ``decoder``.
     """
 
     token_ids: tuple[int, ...] = field(repr=False)
     phase: StartPhase
     source: PromptInput = field(repr=False, eq=False)
-    facts: Mapping[str, Any] = field(factory=dict, eq=False, repr=False)
 
 
 class Channel(enum.Enum):

@@ -146,14 +146,12 @@ def test_a_broken_decoder_ends_its_request_and_no_other(make_engine: Make, where
     result = broken.wait(WAIT)
     # Never dressed up as an error of the user's.
     assert result.error.kind == "IntegrityError"
-    if where == "step":
-        assert [handle.wait(WAIT).error for handle in free] == [None] * 3
-    assert engine.outstanding <= 3
-    assert len(alone) == 3
+    assert [handle.wait(WAIT).token_ids for handle in free] == alone
+    assert engine.outstanding == 0
 
 
 class Prompt13(ToyTarget):
-    """Cannot execute prompts that hold token 13, and breaks in decoding after token 14."""
+    """Cannot execute prompts that hold token 13."""
 
     def forward(self, batch: Any, views: Any, features: Any = ()) -> Any:
         if 13 in batch.ids.tolist()[0]:
@@ -162,7 +160,6 @@ class Prompt13(ToyTarget):
 
 
 def test_a_prompt_that_cannot_be_executed_ends_alone(make_engine: Make) -> None:
-    alone = neighbours(make_engine)
     engine = make_engine(ToyModel(Prompt13(ToyModel.make().vocabulary, bias={13: -99.0})))
     free = [ask(engine, f"r{i}", seed=i, max_tokens=20) for i in range(3)]
     result = answer(engine, "a\r\n", max_tokens=5)
@@ -172,7 +169,6 @@ def test_a_prompt_that_cannot_be_executed_ends_alone(make_engine: Make) -> None:
         for i in range(3)
     ]
     assert [h.wait(WAIT).token_ids for h in free] == [e.token_ids for e in expected]
-    assert len(alone) == 3
 
 
 class Faulty(ScriptedDrafter):
