@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from infernix_core.interfaces.mask_provider import MaskProvider
 
 
+#: The option that gives each kind of constraint.
+OPTIONS = {
+    "grammar": "--grammar-file",
+    "json_schema": "--json-schema-file",
+    "json_object": "--json-object",
+    "regex": "--regex",
+    "choice": "--choice",
+}
+
+
 class Once(argparse.Action):
     """An option that may be given once; argparse would let the last of several win without a word."""
 
@@ -59,14 +69,8 @@ def constraint_from_arguments(arguments: argparse.Namespace) -> OutputConstraint
     """
     given = [
         option
-        for option, value in (
-            ("--grammar-file", arguments.grammar_file),
-            ("--json-schema-file", arguments.json_schema_file),
-            ("--json-object", arguments.json_object or None),
-            ("--regex", arguments.regex),
-            ("--choice", arguments.choice),
-        )
-        if value is not None
+        for option in OPTIONS.values()
+        if getattr(arguments, option[2:].replace("-", "_")) not in (None, False)
     ]
     if len(given) > 1:
         raise InvalidOption(
@@ -98,14 +102,5 @@ def explain_constraint(constraint: OutputConstraint, provider: MaskProvider) -> 
         return provider.explain(Content(constraint))
     except ConstraintError as error:
         location = error.location if error.location is not None else Location()
-        error.location = evolve(location, field=_OPTIONS[constraint.kind])
+        error.location = evolve(location, field=OPTIONS[constraint.kind])
         raise
-
-
-_OPTIONS = {
-    "grammar": "--grammar-file",
-    "json_schema": "--json-schema-file",
-    "json_object": "--json-object",
-    "regex": "--regex",
-    "choice": "--choice",
-}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
+from attrs import evolve, fields
 
 from infernix_core.cli import exit_codes, interrupts
 from infernix_core.cli.constraint_options import (
@@ -19,6 +18,7 @@ from infernix_core.cli.constraint_options import (
 )
 from infernix_core.cli.text_input import checked_argument, read_text, require_one_stdin
 from infernix_core.descriptors import BundledCheckpoint, CliCommand, MaskProviderPlugin
+from infernix_core.engine.options import DEFAULT_DRAFTS, DTYPES, EngineOptions
 from infernix_core.errors import (
     CheckpointError,
     InvalidOption,
@@ -29,8 +29,9 @@ from infernix_core.errors import (
 from infernix_core.plugins import PluginRegistry
 
 if TYPE_CHECKING:
+    from infernix_core.cli.terminal import StatusLine
     from infernix_core.engine.engine import Engine
-    from infernix_core.engine.request import GenerationHandle, GenerationResult, RequestOptions
+    from infernix_core.engine.request import RequestOptions
     from infernix_core.interfaces.frontend import PromptInput
 
 SAMPLING = {
@@ -106,24 +107,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of :class:`EngineOptions`."""
     engine = parser.add_argument_group("engine")
-    engine.add_argument("--device", default="cpu", help="cpu or a CUDA device (default: cpu)")
-    engine.add_argument("--dtype", choices=("float32", "bfloat16", "float16"))
+    _add(engine, "device", "cpu or a CUDA device", metavar="NAME")
+    engine.add_argument("--dtype", choices=DTYPES)
     engine.add_argument(
         "--max-context",
         type=int,
         metavar="N",
         help="most tokens of prompt and output together (default: the checkpoint's, at most 8192)",
     )
-    engine.add_argument("--prefill-chunk", type=int, default=512, metavar="N")
-    engine.add_argument("--grammar-cache-bytes", type=int, default=256 << 20, metavar="N")
+    _add(engine, "prefill_chunk", "prompt tokens executed at a time", type=int, metavar="N")
+    _add(engine, "grammar_cache_bytes", "compiled grammars to keep", type=int, metavar="N")
     engine.add_argument(
         "--deterministic", action="store_true", help="numbers that do not depend on the batch"
     )
-    engine.add_argument("--mask-provider", default="xgrammar", metavar="NAME")
-    engine.add_argument("--sampler", default="sampling", metavar="NAME")
+    _add(engine, "mask_provider", "plugin that makes token masks", metavar="NAME")
+    _add(engine, "sampler", "plugin that chooses tokens", metavar="NAME")
     engine.add_argument("--spec", metavar="NAME", help="speculative backend")
-    engine.add_argument("--draft-tokens", type=int, metavar="N", help="most drafts (default: 4)")
+    engine.add_argument(
+        "--draft-tokens", type=int, metavar="N", help=f"most drafts (default: {DEFAULT_DRAFTS})"
+    )
     engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
+
+
+def _add(group: argparse._ArgumentGroup, name: str, text: str, **keywords: Any) -> None:
+    """An option of the engine with the engine's own default."""
+    group.add_argument(
+        f"--{name.replace('_', '-')}",
+        default=getattr(EngineOptions(), name),
+        help=f"{text} (default: %(default)s)",
+        **keywords,
+    )
 
 
 def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
@@ -158,6 +171,7 @@ def _run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         provider = registry.get(MaskProviderPlugin, namespace.mask_provider)
         explain_constraint(constraint, provider.create())
 
+    from infernix_core.cli.terminal import StatusLine
     from infernix_core.engine.engine import Engine
     from infernix_core.engine.request import RequestOptions
     from infernix_core.engine.request_checks import check_request
@@ -191,21 +205,20 @@ def _answer(
     namespace: argparse.Namespace,
     status: StatusLine,
 ) -> int:
+    from infernix_core.cli.terminal import report_lines, same_file, stream_answer
+    from infernix_core.engine.request import FinishReason
+
     status.show("reading the prompt …")
     handle = engine.submit(engine.prepare(prompt), options)
     interrupts.raise_exception()
     try:
-        result = _stream(handle, status, quiet=namespace.quiet)
+        result = stream_answer(handle, status, quiet=namespace.quiet)
     except BaseException:
         handle.cancel()
         raise
     finally:
         interrupts.exit_at_once()
-    if (
-        not result.text.endswith("\n")
-        and not namespace.quiet
-        and _same_file(sys.stdout, sys.stderr)
-    ):
+    if not result.text.endswith("\n") and not namespace.quiet and same_file(sys.stdout, sys.stderr):
         # The report would otherwise stand on the answer's last line.
         print(file=sys.stderr)
     if namespace.print_token_ids:
@@ -214,20 +227,16 @@ def _answer(
         for line in report_lines(result):
             print(line, file=sys.stderr)
     result.raise_for_error()
-    from infernix_core.engine.request import FinishReason
-
     incomplete = result.finish_reason is FinishReason.LENGTH
     return exit_codes.INCOMPLETE if incomplete else exit_codes.DONE
 
 
-def engine_options(namespace: argparse.Namespace) -> Any:
+def engine_options(namespace: argparse.Namespace) -> EngineOptions:
     """Engine options from the command line, for one request at a time.
 
     Raises:
         InvalidOption: A value is out of range.
     """
-    from infernix_core.engine.options import EngineOptions
-
     if namespace.threads is not None:
         if not 1 <= namespace.threads <= 1024:
             raise InvalidOption(
@@ -238,19 +247,8 @@ def engine_options(namespace: argparse.Namespace) -> Any:
         import torch
 
         torch.set_num_threads(namespace.threads)
-    return EngineOptions(
-        lanes=1,
-        max_context=namespace.max_context,
-        prefill_chunk=namespace.prefill_chunk,
-        grammar_cache_bytes=namespace.grammar_cache_bytes,
-        draft_tokens=namespace.draft_tokens,
-        deterministic=namespace.deterministic,
-        device=namespace.device,
-        dtype=namespace.dtype,
-        mask_provider=namespace.mask_provider,
-        sampler=namespace.sampler,
-        spec=namespace.spec,
-    )
+    given = {field.name for field in fields(EngineOptions)} & vars(namespace).keys()
+    return EngineOptions(lanes=1, **{name: getattr(namespace, name) for name in given})
 
 
 def resolve_model(model: str | None, registry: PluginRegistry) -> Path:
@@ -326,99 +324,6 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InvalidPrompt(f"not JSON: {error}", location=Location(field="--messages")) from None
-
-
-def _stream(handle: GenerationHandle, status: StatusLine, *, quiet: bool) -> GenerationResult:
-    """Prints deltas as they come: content to stdout, reasoning to stderr."""
-    from infernix_core.engine.request import GenerationEnd, TextDelta
-    from infernix_core.interfaces.frontend import Channel
-
-    reasoning = False
-    written = ""
-    for event in handle:
-        if isinstance(event, TextDelta):
-            status.clear()
-            if event.channel is Channel.REASONING:
-                if not quiet:
-                    print(event.text, end="", file=sys.stderr, flush=True)
-                    reasoning = True
-                continue
-            if reasoning:
-                print(file=sys.stderr, flush=True)
-                reasoning = False
-            # Bytes, so that neither the locale nor newline translation changes the answer.
-            sys.stdout.buffer.write(event.text.encode())
-            sys.stdout.buffer.flush()
-            written = event.text
-        elif isinstance(event, GenerationEnd):
-            status.clear()
-            if reasoning:
-                print(file=sys.stderr, flush=True)
-            elif quiet and sys.stdout.isatty() and not written.endswith("\n"):
-                print(flush=True)
-            return event.result
-    raise AssertionError("a handle's last event is its end")
-
-
-def _same_file(one: TextIO, other: TextIO) -> bool:
-    """Whether two streams lead to one terminal, file or pipe."""
-    try:
-        return os.path.sameopenfile(one.fileno(), other.fileno())
-    except (OSError, ValueError):
-        return False
-
-
-def report_lines(result: GenerationResult) -> list[str]:
-    """The report of one result, for people."""
-    usage, timings = result.usage, result.timings
-    rate = (usage.completion_tokens - 1) / timings.decode if timings.decode > 0 else 0.0
-    lines = [
-        f"finish: {result.finish_reason.value}"
-        + (f" at {result.stop!r}" if result.stop is not None else "")
-        + f"; seed {result.seed}",
-        f"prompt: {usage.prompt_tokens} tokens in {timings.prefill:.3f} s; output: "
-        f"{usage.completion_tokens} tokens in {timings.decode:.3f} s ({rate:.1f} tokens/s)",
-    ]
-    if usage.drafted_tokens:
-        share = usage.accepted_tokens / usage.drafted_tokens
-        lines.append(
-            f"drafts: {usage.accepted_tokens} of {usage.drafted_tokens} accepted ({share:.0%}) "
-            f"in {usage.rounds} rounds"
-        )
-    report = result.constraint
-    if report is not None:
-        kept = ""
-        if report.kept_mass is not None and report.kept_mass_minimum is not None:
-            kept = f"; kept mass mean {report.kept_mass:.3f}, least {report.kept_mass_minimum:.3g}"
-        lines.append(
-            f"constraint: {report.kind}, {'complete' if report.complete else 'incomplete'}, "
-            f"{'terminated' if report.terminated else 'not terminated'}; grammar {report.cache} in "
-            f"{report.preparation_cpu_seconds:.3f} CPU s; masks {report.positions} in "
-            f"{report.mask_cpu_seconds:.3f} CPU s{kept}"
-        )
-    return lines
-
-
-class StatusLine:
-    """A transient line on a terminal; nothing when stderr is redirected.
-
-    It is cleared once, before the first output: clearing a line that holds the answer would erase it.
-    """
-
-    def __init__(self) -> None:
-        self._shown = False
-
-    def show(self, text: str) -> None:
-        """Replaces the line."""
-        if sys.stderr.isatty():
-            print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
-            self._shown = True
-
-    def clear(self) -> None:
-        """Removes the line, if there is one."""
-        if self._shown:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
-            self._shown = False
 
 
 COMMAND = CliCommand(

@@ -12,6 +12,7 @@ from torch import Tensor
 from infernix_core.interfaces.model import StateViews
 from infernix_qwen3_5.config import ModelConfig
 from infernix_qwen3_5.gated_delta import (
+    DeltaInputs,
     causal_conv,
     delta_inputs,
     run_chunks,
@@ -83,6 +84,27 @@ def finish_delta(
     return F.linear(normed.flatten(-2), weights.out)
 
 
+def convolved_inputs(
+    config: ModelConfig,
+    weights: DeltaWeights,
+    window: Tensor,
+    strength: Tensor,
+    step: Tensor,
+    dtype: torch.dtype,
+) -> DeltaInputs:
+    """What the recurrence takes, from raw columns behind their history: [..., K - 1 + W, C] → [..., W, ...]."""
+    return delta_inputs(
+        causal_conv(window, weights.conv),
+        strength,
+        step,
+        weights.decay_rate,
+        weights.dt_bias,
+        key_heads=config.key_heads,
+        key_dim=config.key_dim,
+        dtype=dtype,
+    )
+
+
 @define(eq=False)
 class PrefillMixer:
     """A prompt chunk of one lane, from a position on the grid. Advances the lane's slots in place."""
@@ -111,16 +133,7 @@ class PrefillMixer:
         columns, gate, strength, step = project_delta(config, weights, x[0])
         history = self.views.read_slot(state_name(layer, "conv"), lanes)[0]
         window = torch.cat((history, columns))
-        inputs = delta_inputs(
-            causal_conv(window, weights.conv),
-            strength,
-            step,
-            weights.decay_rate,
-            weights.dt_bias,
-            key_heads=config.key_heads,
-            key_dim=config.key_dim,
-            dtype=x.dtype,
-        )
+        inputs = convolved_inputs(config, weights, window, strength, step, x.dtype)
         state = self.views.read_slot(state_name(layer, "delta"), lanes)[0]
         outputs, state = run_chunks(inputs, state)
         recent = window[columns.shape[0] :]
@@ -170,16 +183,7 @@ class VerifyMixer:
         config = self.config
         columns, gate, strength, step = project_delta(config, weights, x)
         window = torch.cat((self._slot(layer, "conv"), columns), dim=1)
-        inputs = delta_inputs(
-            causal_conv(window, weights.conv),
-            strength,
-            step,
-            weights.decay_rate,
-            weights.dt_bias,
-            key_heads=config.key_heads,
-            key_dim=config.key_dim,
-            dtype=x.dtype,
-        )
+        inputs = convolved_inputs(config, weights, window, strength, step, x.dtype)
         decay = inputs.log_decay.exp()
         outputs, state = run_steps(
             inputs.query,

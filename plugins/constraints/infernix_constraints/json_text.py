@@ -89,10 +89,3 @@ def json_object_grammar() -> Grammar:
         rules={"root": Sequence([BLANKS, Reference("object"), BLANKS]), **value_rules()},
         root="root",
     )
-
-
-def json_value_grammar() -> Grammar:
-    """Any JSON value, blanks around it included."""
-    return Grammar(
-        rules={"root": Sequence([BLANKS, Reference("value"), BLANKS]), **value_rules()}, root="root"
-    )

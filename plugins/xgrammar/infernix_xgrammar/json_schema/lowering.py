@@ -12,11 +12,9 @@ from typing import Final
 from attrs import define, field, frozen
 
 from infernix_constraints.grammar import (
-    CharacterClass,
     Expression,
     Grammar,
     Reference,
-    Repetition,
     Text,
 )
 from infernix_constraints.json_schema import (
@@ -37,18 +35,15 @@ from infernix_constraints.json_schema import (
     quote,
     scalar_text,
 )
+from infernix_constraints.json_text import BLANKS
 from infernix_xgrammar.json_schema.automaton import Automaton, rules
 from infernix_xgrammar.json_schema.expressions import concat, either
 from infernix_xgrammar.json_schema.numbers import integer_automaton, number_automaton
 from infernix_xgrammar.json_schema.strings import counted_string, other_name
 
-#: Blanks that may stand in one place.
-MAX_BLANKS: Final = 32
-
 #: Members that one rule lists as the possible next ones; longer lists go on in a rule of their own.
 MEMBERS_PER_RULE: Final = 8
 
-_BLANK: Final = CharacterClass.of([(0x20, 0x20), (0x09, 0x0A), (0x0D, 0x0D)])
 _WS: Final = Reference("ws")
 
 
@@ -95,7 +90,7 @@ class _Lowering:
     def run(self) -> None:
         """Writes all rules."""
         self.rules["root"] = concat(_WS, self.value(self.schema.root), _WS)
-        self.rules["ws"] = Repetition(_BLANK, 0, MAX_BLANKS)
+        self.rules["ws"] = BLANKS
         while self.pending:
             node = self.pending.pop()
             options: list[Expression] = []

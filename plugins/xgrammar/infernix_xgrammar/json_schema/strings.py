@@ -18,10 +18,11 @@ from infernix_constraints.grammar import (
     Text,
 )
 from infernix_constraints.json_schema import escape
+from infernix_constraints.json_text import PLAIN_CHARACTER
 from infernix_xgrammar.json_schema.expressions import concat, either
 
 #: Characters that are written as they are.
-RAW: Final = CharacterClass.of([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)], negated=True)
+RAW: Final = PLAIN_CHARACTER
 #: All spellings of one character that are longer.
 ESCAPES: Final = tuple(escape(chr(code)) for code in (*range(0x20), 0x22, 0x5C))
 
