@@ -6,6 +6,7 @@ from attrs import define, field
 
 from infernix_constraints.content import content_grammar
 from infernix_constraints.grammar import Grammar
+from infernix_constraints.json_schema import reduce_schema
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces import language as algebra
 from infernix_core.interfaces.constraints import JsonSchema, OutputConstraint
@@ -20,6 +21,7 @@ from infernix_xgrammar.flat import (
     TokenOf,
     TokenOutside,
 )
+from infernix_xgrammar.json_schema import lower_schema
 
 
 def grammar_of(constraint: OutputConstraint) -> Grammar:
@@ -29,9 +31,6 @@ def grammar_of(constraint: OutputConstraint) -> Grammar:
         ConstraintError: The constraint is not valid or not supported.
     """
     if isinstance(constraint, JsonSchema):
-        from infernix_constraints.json_schema import reduce_schema
-        from infernix_xgrammar.json_schema import lower_schema
-
         return lower_schema(reduce_schema(constraint.source))
     return content_grammar(constraint)
 
