@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, fields
+from attrs import evolve
 
 from infernix_core.cli import exit_codes, interrupts
 from infernix_core.cli.constraint_options import (
@@ -16,11 +15,15 @@ from infernix_core.cli.constraint_options import (
     constraint_from_arguments,
     explain_constraint,
 )
+from infernix_core.cli.engine_arguments import (
+    add_engine_arguments,
+    add_model_argument,
+    engine_options,
+    resolve_model,
+)
 from infernix_core.cli.text_input import checked_argument, read_text, require_one_stdin
-from infernix_core.descriptors import BundledCheckpoint, CliCommand, MaskProviderPlugin
-from infernix_core.engine.options import DEFAULT_DRAFTS, DTYPES, EngineOptions
+from infernix_core.descriptors import CliCommand, MaskProviderPlugin
 from infernix_core.errors import (
-    CheckpointError,
     InvalidOption,
     InvalidPrompt,
     Location,
@@ -47,12 +50,7 @@ SAMPLING = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument(
-        "model",
-        nargs="?",
-        metavar="MODEL",
-        help="checkpoint directory, or a bundled checkpoint's name (default: the bundled one)",
-    )
+    add_model_argument(parser)
     prompt = parser.add_argument_group("prompt (exactly one)").add_mutually_exclusive_group()
     prompt.add_argument("--prompt", metavar="TEXT", help="one user message; - reads stdin")
     prompt.add_argument(
@@ -104,41 +102,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_engine_arguments(parser)
 
 
-def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of :class:`EngineOptions`."""
-    engine = parser.add_argument_group("engine")
-    _add(engine, "device", "cpu or a CUDA device", metavar="NAME")
-    engine.add_argument("--dtype", choices=DTYPES)
-    engine.add_argument(
-        "--max-context",
-        type=int,
-        metavar="N",
-        help="most tokens of prompt and output together (default: the checkpoint's, at most 8192)",
-    )
-    _add(engine, "prefill_chunk", "prompt tokens executed at a time", type=int, metavar="N")
-    _add(engine, "grammar_cache_bytes", "compiled grammars to keep", type=int, metavar="N")
-    engine.add_argument(
-        "--deterministic", action="store_true", help="numbers that do not depend on the batch"
-    )
-    _add(engine, "mask_provider", "plugin that makes token masks", metavar="NAME")
-    _add(engine, "sampler", "plugin that chooses tokens", metavar="NAME")
-    engine.add_argument("--spec", metavar="NAME", help="speculative backend")
-    engine.add_argument(
-        "--draft-tokens", type=int, metavar="N", help=f"most drafts (default: {DEFAULT_DRAFTS})"
-    )
-    engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
-
-
-def _add(group: argparse._ArgumentGroup, name: str, text: str, **keywords: Any) -> None:
-    """An option of the engine with the engine's own default."""
-    group.add_argument(
-        f"--{name.replace('_', '-')}",
-        default=getattr(EngineOptions(), name),
-        help=f"{text} (default: %(default)s)",
-        **keywords,
-    )
-
-
 def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     """Generates one answer."""
     try:
@@ -166,7 +129,7 @@ def _run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     )
     constraint = constraint_from_arguments(namespace)
     prompt = _prompt(namespace)
-    directory = resolve_model(namespace.model, registry)
+    model = resolve_model(namespace.model, registry)
     if constraint is not None:
         provider = registry.get(MaskProviderPlugin, namespace.mask_provider)
         explain_constraint(constraint, provider.create())
@@ -192,7 +155,8 @@ def _run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     status = StatusLine()
     status.show("loading the model …")
     try:
-        with Engine.load(directory, options=engine_options(namespace), registry=registry) as engine:
+        sizes = engine_options(namespace, lanes=1)
+        with Engine.load(model.directory, options=sizes, registry=registry) as engine:
             return _answer(engine, prompt, options, namespace, status)
     finally:
         status.clear()
@@ -229,57 +193,6 @@ def _answer(
     result.raise_for_error()
     incomplete = result.finish_reason is FinishReason.LENGTH
     return exit_codes.INCOMPLETE if incomplete else exit_codes.DONE
-
-
-def engine_options(namespace: argparse.Namespace) -> EngineOptions:
-    """Engine options from the command line, for one request at a time.
-
-    Raises:
-        InvalidOption: A value is out of range.
-    """
-    if namespace.threads is not None:
-        if not 1 <= namespace.threads <= 1024:
-            raise InvalidOption(
-                f"{namespace.threads} threads are not possible",
-                location=Location(field="--threads"),
-                hint="1 to 1024",
-            )
-        import torch
-
-        torch.set_num_threads(namespace.threads)
-    given = {field.name for field in fields(EngineOptions)} & vars(namespace).keys()
-    return EngineOptions(lanes=1, **{name: getattr(namespace, name) for name in given})
-
-
-def resolve_model(model: str | None, registry: PluginRegistry) -> Path:
-    """The checkpoint directory that MODEL means.
-
-    Raises:
-        InvalidOption: No model was given and none is bundled.
-        CheckpointError: It is neither a directory nor a bundled checkpoint's name.
-    """
-    bundled = registry.all(BundledCheckpoint)
-    names = ", ".join(checkpoint.name for checkpoint in bundled) or "none"
-    if model is None:
-        defaults = [checkpoint for checkpoint in bundled if checkpoint.default]
-        if len(defaults) != 1:
-            raise InvalidOption(
-                f"give MODEL: {len(defaults)} default checkpoints are bundled (bundled: {names})"
-            )
-        return defaults[0].path()
-    if model and Path(model).is_dir():
-        return Path(model)
-    for checkpoint in bundled:
-        if checkpoint.name == model:
-            return checkpoint.path()
-    message = f"{model!r} is neither a checkpoint directory nor a bundled checkpoint ({names})"
-    if Path(model).is_file():
-        message += "; give the directory that holds the file"
-    elif model.count("/") == 1 and not model.startswith((".", "~", "/")):
-        message += (
-            f"; nothing is downloaded here: run 'hf download {model} --local-dir DIR' and give DIR"
-        )
-    raise CheckpointError(message)
 
 
 def _prompt(namespace: argparse.Namespace) -> PromptInput:
