@@ -97,6 +97,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="publish everything as it is: no reasoning split, control tokens spelled out",
     )
+    output.add_argument(
+        "--constraint-stats",
+        action="store_true",
+        help="report how much of the model's own probability the constraint left it",
+    )
     output.add_argument("--print-token-ids", action="store_true", help="token ids on stderr")
     output.add_argument("--quiet", action="store_true", help="no reasoning and no report on stderr")
     add_engine_arguments(parser)
@@ -150,6 +155,7 @@ def _run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         stop=tuple(checked_argument(text, "--stop") for text in namespace.stop),
         stop_token_ids=tuple(namespace.stop_token_id),
         raw_output=namespace.raw_output,
+        constraint_stats=namespace.constraint_stats,
     )
     check_request(options, chat=namespace.raw_prompt is None)
     status = StatusLine()

@@ -75,8 +75,11 @@ def report_lines(result: GenerationResult) -> list[str]:
     report = result.constraint
     if report is not None:
         kept = ""
-        if report.kept_mass is not None and report.kept_mass_minimum is not None:
-            kept = f"; kept mass mean {report.kept_mass:.3f}, least {report.kept_mass_minimum:.3g}"
+        if report.kept_mass is not None:
+            kept = (
+                f"; kept mass mean {report.kept_mass:.3f}, least {report.kept_mass_minimum:.3g}, "
+                f"below 0.1 at {report.kept_mass_below_tenth} of {usage.completion_tokens} tokens"
+            )
         lines.append(
             f"constraint: {report.kind}, {'complete' if report.complete else 'incomplete'}, "
             f"{'terminated' if report.terminated else 'not terminated'}; grammar {report.cache} in "

@@ -48,6 +48,7 @@ class DecodeRow:
         config: Its sampling law.
         constrained: Whether the mask service fills its columns.
         draft_limit: Most drafts to verify.
+        kept_mass: Whether the sampler measures what its constraint leaves of the model's probability.
     """
 
     lane: int
@@ -56,6 +57,7 @@ class DecodeRow:
     config: SamplingConfig
     constrained: bool
     draft_limit: int = 0
+    kept_mass: bool = False
 
 
 class MaskService(Protocol):
@@ -349,6 +351,7 @@ class Program:
                 configs=tuple(row.config for row in rows),
                 positions=tuple(len(row.history) for row in rows),
                 counts=self._plan.counts(lanes, self.state) if penalised else None,
+                kept_mass=tuple(row.kept_mass for row in rows),
             )
         )
 

@@ -50,6 +50,9 @@ class RequestOptions:
         pending_timeout: Seconds the request may wait, from ``submit`` until it is admitted; ``None`` is
             the engine's default.
         draft_limit: Most draft tokens per round; ``None`` leaves it to the engine's policy.
+        constraint_stats: Measure how far the constraint bends the model, for the kept mass of the
+            :class:`ConstraintReport`. Costs a softmax over the vocabulary per position that is decided, and
+            changes no token. Only with a constraint.
     """
 
     constraint: OutputConstraint | None = None
@@ -60,6 +63,7 @@ class RequestOptions:
     raw_output: bool = False
     pending_timeout: float | None = None
     draft_limit: int | None = None
+    constraint_stats: bool = False
 
 
 class FinishReason(enum.Enum):
@@ -128,8 +132,10 @@ class ConstraintReport:
         mask_cpu_seconds: CPU seconds of masks, lookahead and rollback.
         accept_cpu_seconds: CPU seconds of previews and discards: matcher, decoder and stop rules.
         kept_mass: Mean over output tokens of the probability that the model itself gave to the legal ones
-            (1 - bending); ``None`` without tokens.
+            (1 - bending), by its penalised logits at temperature 1, before any truncation; ``None`` when
+            ``constraint_stats`` was not asked for, or without tokens. So are the next two.
         kept_mass_minimum: The least of them.
+        kept_mass_below_tenth: Output tokens at which it was below 0.1.
     """
 
     kind: str
@@ -144,6 +150,7 @@ class ConstraintReport:
     accept_cpu_seconds: float
     kept_mass: float | None = None
     kept_mass_minimum: float | None = None
+    kept_mass_below_tenth: int | None = None
 
 
 @frozen

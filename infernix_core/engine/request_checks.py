@@ -37,14 +37,22 @@ def check_request(options: RequestOptions, *, chat: bool) -> None:
     for token in options.stop_token_ids:
         if not is_count(token):
             raise impossible("stop_token_ids", token, "token ids")
-    if not isinstance(options.raw_output, bool):
-        raise impossible("raw_output", options.raw_output, "true or false")
+    for name in ("raw_output", "constraint_stats"):
+        value = getattr(options, name)
+        if not isinstance(value, bool):
+            raise impossible(name, value, "true or false")
     timeout = options.pending_timeout
     if timeout is not None and not is_duration(timeout):
         raise impossible("pending_timeout", timeout, "seconds, more than 0")
     StopStrings(options.stop)
     if options.constraint is not None:
         _check_alone(options, chat=chat)
+    elif options.constraint_stats:
+        raise InvalidOption(
+            "there is no constraint whose statistics could be reported",
+            location=Location(field="constraint_stats"),
+            hint="leave out constraint_stats or give a constraint",
+        )
 
 
 def _check_alone(options: RequestOptions, *, chat: bool) -> None:

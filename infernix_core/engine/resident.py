@@ -44,6 +44,24 @@ class Stage(enum.Enum):
 
 
 @define(eq=False)
+class KeptMass:
+    """What a constraint left of the model's probability, over the output tokens that it was measured at."""
+
+    tokens: int = 0
+    total: float = 0.0
+    minimum: float = 1.0
+    below_tenth: int = 0
+
+    def observe(self, masses: Sequence[float]) -> None:
+        """Adds the measurements of one committed round; none when they are not asked for."""
+        for mass in masses:
+            self.tokens += 1
+            self.total += mass
+            self.minimum = min(self.minimum, mass)
+            self.below_tenth += mass < 0.1
+
+
+@define(eq=False)
 class ConstraintWork:
     """What a constraint cost one request. Rolled-back lookahead is work done and stays counted."""
 
@@ -55,8 +73,7 @@ class ConstraintWork:
     pending_mask_bytes: int = 0
     mask_bytes: int = 0
     mask_cpu_seconds: float = 0.0
-    kept_mass_sum: float = 0.0
-    kept_mass_minimum: float = 1.0
+    kept_mass: KeptMass = field(factory=KeptMass)
 
 
 @define(eq=False)
@@ -126,9 +143,7 @@ class Request:
         if self.work is None:
             return
         self.work.mask_bytes += self.work.pending_mask_bytes
-        if kept_mass:
-            self.work.kept_mass_sum += sum(kept_mass)
-            self.work.kept_mass_minimum = min(self.work.kept_mass_minimum, *kept_mass)
+        self.work.kept_mass.observe(kept_mass)
 
     def publish(self, segments: Sequence[Segment]) -> None:
         """Publishes committed text."""
@@ -199,6 +214,7 @@ class Request:
         tokens = len(self.session.tokens)
         # A raw prompt's output is content from its first token; others label where theirs begins.
         raw = self.prompt.phase is StartPhase.RAW
+        kept = work.kept_mass
         labels = ("content",) if raw else matcher.labels()
         return ConstraintReport(
             kind=work.kind,
@@ -212,8 +228,9 @@ class Request:
             preparation_cpu_seconds=work.preparation_cpu_seconds,
             mask_cpu_seconds=work.mask_cpu_seconds,
             accept_cpu_seconds=self.session.accept_cpu_seconds,
-            kept_mass=work.kept_mass_sum / tokens if tokens else None,
-            kept_mass_minimum=work.kept_mass_minimum if tokens else None,
+            kept_mass=kept.total / kept.tokens if kept.tokens else None,
+            kept_mass_minimum=kept.minimum if kept.tokens else None,
+            kept_mass_below_tenth=kept.below_tenth if kept.tokens else None,
         )
 
 

@@ -244,6 +244,7 @@ class Worker:
             config=request.config,
             constrained=request.session.matcher is not None,
             draft_limit=drafts,
+            kept_mass=request.options.constraint_stats,
         )
 
     def _draft_limit(self, request: Request) -> int:

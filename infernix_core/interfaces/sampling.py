@@ -114,6 +114,9 @@ class SamplingRound:
         configs: The sampling law per row.
         positions: Absolute position of the token that column 0 decides, per row.
         counts: Occurrences in the committed output, int32 [B, V]; ``None`` when no row is penalised.
+        kept_mass: Per row, whether its kept mass is asked for, see :class:`SampledRow`; empty: no row's.
+            It is a softmax over the vocabulary that nothing else needs, so it is computed on request only,
+            and it changes no token.
     """
 
     logits: Tensor = field(eq=False)
@@ -125,6 +128,7 @@ class SamplingRound:
     configs: tuple[SamplingConfig, ...]
     positions: tuple[int, ...]
     counts: Tensor | None = field(eq=False)
+    kept_mass: tuple[bool, ...] = ()
 
 
 @frozen
@@ -136,9 +140,10 @@ class SampledRow:
             after an end token, and before an UNREACHABLE column. Empty exactly when the row failed.
         accepted: How many of ``tokens`` are accepted drafts.
         failure: Why the row yields nothing.
-        kept_mass: Per token, the probability that the unmasked, untruncated, untempered distribution
-            (softmax of the penalised logits over the generable tokens) gives to the legal tokens: how
-            little the constraint had to bend the model. 1.0 where the column is unconstrained.
+        kept_mass: Where the round asks for it, per token, the probability that the unmasked, untruncated,
+            untempered distribution (softmax of the penalised logits over the generable tokens) gives to the
+            legal tokens: how little the constraint had to bend the model. 1.0 where the column is
+            unconstrained. Empty where it was not asked for.
     """
 
     tokens: tuple[int, ...]

@@ -213,8 +213,62 @@ class TestKeptMassAlwaysOne(Sampler):
     class plan_class(TorchSamplerPlan):  # noqa: N801
         def run(self, round):
             return tuple(
-                evolve(row, kept_mass=(1.0,) * len(row.tokens)) for row in super().run(round)
+                evolve(row, kept_mass=(1.0,) * len(row.kept_mass)) for row in super().run(round)
             )
+
+
+class TestKeptMassUnasked(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            return super().run(evolve(round, kept_mass=(True,) * len(round.extents)))
+
+
+class TestKeptMassOfTheFirstTokenOnly(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            return tuple(evolve(row, kept_mass=row.kept_mass[:1]) for row in super().run(round))
+
+
+class TestKeptMassWithoutPenalties(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            plain = [
+                evolve(config, presence_penalty=0.0, frequency_penalty=0.0)
+                for config in round.configs
+            ]
+            bare = super().run(evolve(round, configs=tuple(plain)))
+            return tuple(
+                evolve(row, kept_mass=other.kept_mass[: len(row.kept_mass)])
+                for row, other in zip(super().run(round), bare, strict=True)
+            )
+
+
+class TestKeptMassAfterTruncation(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            free = tuple(tuple(MaskState.UNCONSTRAINED for _ in row) for row in round.states)
+            laws = self.distributions(evolve(round, states=free))
+            kept = self.distributions(round)
+            return tuple(
+                evolve(
+                    row,
+                    kept_mass=tuple(
+                        float(law[1][torch.isin(law[0], legal[0])].sum())
+                        for law, legal, _ in zip(laws[n], kept[n], row.kept_mass, strict=False)
+                    ),
+                )
+                for n, row in enumerate(super().run(round))
+            )
+
+
+class TestAskingForKeptMassChangesTheToken(Sampler):
+    class plan_class(TorchSamplerPlan):  # noqa: N801
+        def run(self, round):
+            configs = tuple(
+                evolve(config, seed=config.seed + asked)
+                for config, asked in zip(round.configs, round.kept_mass or (0,) * 64, strict=False)
+            )
+            return super().run(evolve(round, configs=configs))
 
 
 class TestOneFailureFailsAll(Sampler):

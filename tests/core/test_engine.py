@@ -131,21 +131,81 @@ def test_a_choice_is_answered_and_reported(make_engine: Make) -> None:
         assert report.cache == ("built" if seed == 0 else "hit")
         assert report.positions == len(result.token_ids)
         assert report.mask_bytes == len(result.token_ids) * engine.model.vocabulary.words * 4
-        assert 0 < report.kept_mass_minimum <= report.kept_mass <= 1
+        assert report.kept_mass is None
     assert not make_engine().grammars.bound
 
 
 def test_kept_mass_is_the_models_probability_of_the_legal_tokens(make_engine: Make) -> None:
     model = ToyModel.make()
-    result = answer(make_engine(model), "q", constraint=Choice(["x"]), temperature=0.5, top_k=1)
+    options = {"constraint": Choice(["x"]), "temperature": 0.5, "top_k": 1}
+    engine = make_engine(model)
+    report = answer(engine, "q", constraint_stats=True, **options).constraint
     masses = []
     for legal, history in ((b"x"[0], b"q"), (None, b"qx")):
         logits = model.target.logits_after(list(history))[: model.vocabulary.size].double()
         logits[list(model.vocabulary.ids(TokenClass.FORBIDDEN))] = -torch.inf
         ids = [legal] if legal is not None else sorted(model.vocabulary.end_ids)
         masses.append(float(torch.softmax(logits, 0)[ids].sum()))
-    assert result.constraint.kept_mass == pytest.approx(sum(masses) / 2, rel=1e-5)
-    assert result.constraint.kept_mass_minimum == pytest.approx(min(masses), rel=1e-5)
+    assert report.kept_mass == pytest.approx(sum(masses) / 2, rel=1e-5)
+    assert report.kept_mass_minimum == pytest.approx(min(masses), rel=1e-5)
+    assert report.kept_mass_below_tenth == sum(mass < 0.1 for mass in masses)
+    for silent in (
+        answer(engine, "q", **options),
+        answer(engine, "q", constraint_stats=True, max_tokens=0, **options),
+    ):
+        report = silent.constraint
+        assert (report.kept_mass, report.kept_mass_minimum, report.kept_mass_below_tenth) == (
+            None,
+            None,
+            None,
+        )
+
+
+def test_steps_at_which_a_constraint_leaves_less_than_a_tenth_are_counted(
+    make_engine: Make,
+) -> None:
+    """The model wants to end at once: every step but the last goes against it."""
+    model = ToyModel.make(bias=dict.fromkeys(ToyModel.make().vocabulary.end_ids, 60.0))
+    report = answer(
+        make_engine(model), "q", constraint=Choice(["ab", "aab"]), constraint_stats=True
+    ).constraint
+    assert report.terminated
+    assert report.kept_mass_below_tenth == report.positions - 1
+    assert report.kept_mass_minimum < 1e-9
+    assert report.kept_mass == pytest.approx(1 / report.positions, rel=1e-6)
+
+
+def test_asking_for_statistics_changes_no_token(make_engine: Make) -> None:
+    """Also for neighbours that do not ask, which are decided in the same rounds."""
+    engine = make_engine(lanes=4)
+    prompts = [chat(f"colour {index}?", thinking=index % 2 == 0) for index in range(8)]
+    expected = [
+        answer(engine, prompt, seed=seed, constraint=COLOURS, max_tokens=40).token_ids
+        for seed, prompt in enumerate(prompts)
+    ]
+    handles = [
+        ask(
+            engine,
+            prompt,
+            seed=seed,
+            constraint=COLOURS,
+            max_tokens=40,
+            constraint_stats=seed % 3 > 0,
+        )
+        for seed, prompt in enumerate(prompts)
+    ]
+    results = [handle.wait(WAIT) for handle in handles]
+    assert [result.token_ids for result in results] == expected
+    for seed, result in enumerate(results):
+        assert (result.constraint.kept_mass is None) == (seed % 3 == 0)
+
+
+def test_statistics_of_no_constraint_are_refused(make_engine: Make) -> None:
+    engine = make_engine()
+    with pytest.raises(InvalidOption, match="constraint_stats") as caught:
+        ask(engine, "q", constraint_stats=True)
+    assert caught.value.location.field == "constraint_stats"
+    assert engine.outstanding == 0
 
 
 def test_thinking_then_a_choice(make_engine: Make) -> None:
@@ -318,6 +378,7 @@ def test_stop_rules_cannot_be_combined_with_a_constraint(
         {"stop": ["x"] * 65},
         {"stop": ["x" * 1025]},
         {"raw_output": "yes"},
+        {"constraint_stats": 1, "constraint": COLOURS},
         {"constraint": "a+"},
         {"temperature": -1.0},
         {"temperature": 10**400},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,19 @@ def test_the_first_command_of_the_readme(infernix) -> None:
     assert "constraint: json_schema, complete, terminated" in result.err
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f'--prompt "{PROMPT}"' in readme
+
+
+def test_constraint_stats_are_reported_on_request(infernix) -> None:
+    asked = ("generate", "--prompt", PROMPT, "--choice", "yes", "--greedy", "--constraint-stats")
+    line = re.search(
+        r"kept mass mean (\S+), least (\S+), below 0\.1 at (\d+) of (\d+) tokens",
+        infernix(*asked).err,
+    )
+    mean, least = float(line[1]), float(line[2])
+    assert 0 <= least <= mean + 5e-4 <= 1.001
+    # The demo model would answer with JSON; "yes" goes against it at the first token.
+    assert 1 <= int(line[3]) <= int(line[4])
+    assert "kept mass" not in infernix(*asked[:-1]).err
 
 
 def test_it_runs_as_a_program_and_keeps_to_its_streams() -> None:
@@ -225,6 +239,7 @@ BAD: dict[str, tuple[Sequence[str], int, str]] = {
     "greedy and hot": (("--prompt", "x", "--greedy", "--temperature", "1"), 2, "greedy"),
     "stop and constraint": (("--prompt", "x", "--stop", "a", "--regex", "b"), 2, "stop"),
     "raw and constraint": (("--prompt", "x", "--raw-output", "--regex", "b"), 2, "raw_output"),
+    "no constraint": (("--prompt", "x", "--constraint-stats"), 2, "--constraint-stats"),
     "stop id": (("--prompt", "x", "--stop-token-id", "99999999"), 2, "--stop-token-id"),
     "no such device": (("--prompt", "x", "--device", "toaster"), 2, "device"),
     "no such file": (("--messages", "/no/such/file.json"), 2, "/no/such/file.json"),

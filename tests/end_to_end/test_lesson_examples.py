@@ -86,9 +86,12 @@ LOGITS = {
 def test_2_masking_is_renormalising(toy_engine: Any) -> None:
     """Kept mass 0.1229; "{" 0.7311 and " {" 0.2689 afterwards, still 2.7 to 1."""
     engine = toy_engine(fixed(LOGITS, end=-math.inf), queue_limit=3000)
-    handles = [submit(engine, Choice(["{", " {"]), seed=seed, max_tokens=1) for seed in range(2000)]
+    options = {"max_tokens": 1, "constraint_stats": True}
+    handles = [submit(engine, Choice(["{", " {"]), seed=seed, **options) for seed in range(2000)]
     results = [handle.wait(WAIT) for handle in handles]
     assert results[0].constraint.kept_mass == pytest.approx(0.1229, abs=5e-5)
+    assert results[0].constraint.kept_mass_minimum == results[0].constraint.kept_mass
+    assert results[0].constraint.kept_mass_below_tenth == 0
     share = Counter(result.text for result in results)["{"] / len(results)
     # Three standard deviations of a share of 2000.
     assert share == pytest.approx(0.7311, abs=3 * math.sqrt(0.7311 * 0.2689 / 2000))
@@ -163,7 +166,8 @@ def test_13_forcing_a_type_keeps_a_quarter_of_the_mass(toy_engine: Any) -> None:
     model = fixed({token: math.log(p) for token, p in law.items()}, end=-math.inf)
     engine = toy_engine(model, queue_limit=3000)
     constraint = JsonSchema.of({"type": "integer"})
-    handles = [submit(engine, constraint, seed=seed, max_tokens=1) for seed in range(2000)]
+    options = {"max_tokens": 1, "constraint_stats": True}
+    handles = [submit(engine, constraint, seed=seed, **options) for seed in range(2000)]
     results = [handle.wait(WAIT) for handle in handles]
     assert results[0].constraint.kept_mass == pytest.approx(0.25, abs=1e-5)
     share = Counter(result.text for result in results)["42"] / len(results)

@@ -63,6 +63,7 @@ class Row:
         states: Overrides what ``legal`` says about the columns.
         counts: Occurrences in the committed output.
         q: Candidates and probabilities that each draft was drawn from; empty: one-hot drafts.
+        kept_mass: Whether the row's kept mass is asked for.
     """
 
     logits: Sequence[Sequence[float]]
@@ -73,6 +74,7 @@ class Row:
     states: tuple[MaskState, ...] | None = None
     counts: Mapping[int, int] = field(factory=dict)
     q: Sequence[Mapping[int, float]] = ()
+    kept_mass: bool = False
 
     def columns(self) -> tuple[MaskState, ...]:
         """One state per valid column, as the mask service gives them."""
@@ -112,6 +114,7 @@ def sampling_round(rows: Sequence[Row]) -> SamplingRound:
         configs=tuple(row.config for row in rows),
         positions=tuple(row.position for row in rows),
         counts=counts if any(row.config.penalised for row in rows) else None,
+        kept_mass=tuple(row.kept_mass for row in rows),
     )
 
 
@@ -180,6 +183,14 @@ def penalised(row: Row, column: int, tokens: Sequence[int]) -> dict[int, float]:
             value -= row.config.presence_penalty + row.config.frequency_penalty * seen
         score[token] = value
     return score
+
+
+def kept_mass(row: Row, column: int = 0) -> float:
+    """What a column's mask leaves of the model's probability after the drafts before it."""
+    score = penalised(row, column, [token for token in range(SIZE) if token not in NEVER])
+    weight = {token: math.exp(value - max(score.values())) for token, value in score.items()}
+    legal = weight if row.legal is None else row.legal[column] & weight.keys()
+    return math.fsum(weight[token] for token in legal) / math.fsum(weight.values())
 
 
 def follows(observed: Counter[int], expected: Mapping[int, float]) -> None:

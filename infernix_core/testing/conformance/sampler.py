@@ -28,9 +28,9 @@ from infernix_core.testing.conformance.rounds import (
     SIZE,
     Row,
     follows,
+    kept_mass,
     law,
     logits,
-    penalised,
     sampling_round,
     spec,
 )
@@ -190,14 +190,46 @@ class SamplerSuite:
     def test_kept_mass(self, plan: SamplerPlan) -> None:
         """One number per token: the untruncated, untempered mass of the legal ones among the generable."""
         config = SamplingConfig(temperature=0.5, top_k=2, presence_penalty=1.0, seed=3)
-        row = Row(logits(10), config, legal=(LEGAL,), counts=COUNTS)
+        row = Row(logits(10), config, legal=(LEGAL,), counts=COUNTS, kept_mass=True)
         free = evolve(row, legal=None)
         constrained, unconstrained = plan.run(sampling_round([row, free]))
-        score = penalised(row, 0, [token for token in range(SIZE) if token not in NEVER])
-        weight = {token: math.exp(value) for token, value in score.items()}
-        expected = math.fsum(weight[t] for t in weight if t in LEGAL) / math.fsum(weight.values())
-        assert constrained.kept_mass == pytest.approx((expected,), rel=1e-4)
+        assert constrained.kept_mass == pytest.approx((kept_mass(row),), rel=1e-4)
         assert unconstrained.kept_mass == (1.0,)
+
+    def test_kept_mass_at_every_draft_that_stands(self, plan: SamplerPlan) -> None:
+        """Penalties at the hypothetical prefix, each column's own mask; one number for each token."""
+        config = SamplingConfig(temperature=0, presence_penalty=1.0, frequency_penalty=0.5)
+        legal = (LEGAL, frozenset(range(1, SIZE, 2)), frozenset(range(SIZE)))
+        row = Row(logits(12, 3), config, legal=legal, counts=COUNTS, kept_mass=True)
+        for column in range(2):
+            row = evolve(row, drafts=(*row.drafts, *law(row, column)))  # type: ignore[misc]
+        (result,) = plan.run(sampling_round([row]))
+        assert result.accepted == 2
+        expected = tuple(kept_mass(row, column) for column in range(3))
+        assert result.kept_mass == pytest.approx(expected, rel=1e-4)
+
+    def test_kept_mass_only_where_it_is_asked_for(self, plan: SamplerPlan) -> None:
+        """And asking changes no token, neither of the row nor of its neighbours."""
+        for config in (SamplingConfig(temperature=0), *CONFIGS.values()):
+            rows = [
+                Row(
+                    logits(seed, 2),
+                    evolve(config, seed=seed),
+                    drafts=(3,),
+                    legal=(LEGAL, LEGAL) if seed % 3 else None,
+                    counts=COUNTS,
+                )
+                for seed in range(12)
+            ]
+            silent = plan.run(sampling_round(rows))
+            assert all(result.kept_mass == () for result in silent)
+            assert plan.run(evolve(sampling_round(rows), kept_mass=())) == silent
+            asking = [evolve(row, kept_mass=seed % 2 == 0) for seed, row in enumerate(rows)]
+            for row, before, after in zip(
+                asking, silent, plan.run(sampling_round(asking)), strict=True
+            ):
+                assert len(after.kept_mass) == (len(after.tokens) if row.kept_mass else 0)
+                assert evolve(after, kept_mass=()) == before
 
     def test_a_round_is_not_modified(self, plan: SamplerPlan) -> None:
         """Neither logits nor masks nor counts."""

@@ -1,6 +1,7 @@
 """Times one sampling round, in units that travel between machines.
 
 The unit is one argmax over the same logits, on one thread; the yardstick is a plain sampler that sorts the whole vocabulary.
+Masks are off, on, or on with the kept mass asked for.
 
     python plugins/sampling/benchmarks/sampling_speed.py
 """
@@ -93,7 +94,8 @@ def main() -> None:
         unit = milliseconds(partial(torch.argmax, logits, -1), arguments.repeats, device)
         yardstick = milliseconds(partial(plain, logits, 0.7, 0.95), 2, device)
         for name, law in laws.items():
-            for masked in (False, True):
+            for mask in ("off", "on", "mass"):
+                masked = mask != "off"
                 state = MaskState.READY if masked else MaskState.UNCONSTRAINED
                 counts = torch.zeros((rows, size), dtype=torch.int32, device=device)
                 round = SamplingRound(
@@ -106,10 +108,11 @@ def main() -> None:
                     configs=(law,) * rows,
                     positions=(100,) * rows,
                     counts=counts if law.penalised else None,
+                    kept_mass=(mask == "mass",) * rows,
                 )
                 took = milliseconds(partial(plan.run, round), arguments.repeats, device)
                 print(
-                    f"{name:22} {width:2} {'on' if masked else 'off':>5} {took:8.2f}"
+                    f"{name:22} {width:2} {mask:>5} {took:8.2f}"
                     f" {took / unit:9.2f} {took / yardstick:9.3f}"
                 )
 

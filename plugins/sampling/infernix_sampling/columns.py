@@ -34,6 +34,7 @@ class Column:
         draft: The draft that the column judges, -1 for the bonus column. An id outside the vocabulary is
             an ordinary illegal draft: no candidate equals it.
         sparse: Whether that draft was drawn from a recorded q, so it is judged by acceptance and residual.
+        measured: Whether its kept mass is asked for.
     """
 
     row: int
@@ -42,6 +43,7 @@ class Column:
     config: SamplingConfig
     draft: int
     sparse: bool
+    measured: bool
 
     def method(self, vocabulary_size: int) -> Method:
         """How its candidates are found."""
@@ -82,6 +84,7 @@ def reachable_columns(
     extent = round.extents[row]
     drafts = round.drafts[row, :extent].tolist()
     sampled = config.temperature > 0 and drawn_from_q(round, row)
+    measured = bool(round.kept_mass) and round.kept_mass[row]
     columns = []
     for index in range(extent + 1):
         state = round.states[row][index]
@@ -96,6 +99,7 @@ def reachable_columns(
                 config=config,
                 draft=draft,
                 sparse=sampled and index < extent,
+                measured=measured,
             )
         )
         if not 0 <= draft < len(generable) or not generable[draft] or draft in end_ids:
@@ -116,11 +120,15 @@ def drawn_from_q(round: SamplingRound, row: int) -> bool:
 def chunks(
     columns: Iterable[Column], vocabulary_size: int, limit: int
 ) -> Iterable[tuple[Method, list[Column]]]:
-    """Splits columns into pieces of one method, masked or not, of at most ``limit`` columns."""
-    groups: dict[tuple[Method, bool], list[Column]] = {}
+    """Splits columns into pieces of at most ``limit`` columns that take the same passes.
+
+    Those of a piece have one method, are all masked or all not, and are all measured or all not.
+    """
+    groups: dict[tuple[Method, bool, bool], list[Column]] = {}
     for column in columns:
-        groups.setdefault((column.method(vocabulary_size), column.masked), []).append(column)
-    for (method, _), members in groups.items():
+        passes = column.method(vocabulary_size), column.masked, column.measured
+        groups.setdefault(passes, []).append(column)
+    for (method, *_), members in groups.items():
         for start in range(0, len(members), limit):
             yield method, members[start : start + limit]
 

@@ -129,7 +129,8 @@ class TorchSamplerPlan:
         found = torch.zeros((len(piece), 7), dtype=torch.float64, device=device)
         found[:, 0] = scores.legal
         found[:, 1] = scores.best.isfinite()
-        found[:, 2] = scores.kept_mass
+        if scores.kept_mass is not None:
+            found[:, 2] = scores.kept_mass
         for part in parts:
             members = torch.arange(len(piece), device=device) if part.index is None else part.index
             found[members, 3] = part.candidates.draw(draws[members, 0]).double()
@@ -142,7 +143,7 @@ class TorchSamplerPlan:
                 replacement=int(replacement),
                 target=target,
                 proposal=proposal,
-                kept_mass=clean_mass(mass),
+                kept_mass=clean_mass(mass) if column.measured else None,
             )
             for column, (legal, finite, mass, token, replacement, target, proposal) in zip(
                 piece, found.tolist(), strict=True

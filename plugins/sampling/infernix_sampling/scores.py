@@ -33,14 +33,14 @@ class Scores:
         best: fp32 [N]: the largest score. Not finite exactly when the logits leave no selection.
         legal: bool [N]: whether any token is legal at all.
         kept_mass: fp64 [N]: softmax mass of the legal among the generable tokens, see SampledRow; 1 when
-            unmasked. Not finite when an illegal logit is not.
+            unmasked. Not finite when an illegal logit is not. ``None`` when it is not asked for.
     """
 
     values: Tensor = field(eq=False)
     maxima: Tensor = field(eq=False)
     best: Tensor = field(eq=False)
     legal: Tensor = field(eq=False)
-    kept_mass: Tensor = field(eq=False)
+    kept_mass: Tensor | None = field(eq=False)
 
 
 class Workspace:
@@ -80,16 +80,20 @@ class Workspace:
             raise IntegrityError("packed masks are read bytewise, in little-endian order")
 
     def fill(self, round: SamplingRound, columns: Sequence[Column]) -> Scores:
-        """Scores of at most :attr:`limit` columns, all masked or all not."""
+        """Scores of at most :attr:`limit` columns, all masked or all not, all measured or all not."""
         count = len(columns)
         values = self.scores[:count]
         for start, run in runs(columns):
             self._fill_run(round, run, values[start : start + len(run), : self.vocabulary_size])
+        measured = columns[0].measured
+        legal = torch.ones(count, dtype=torch.bool, device=self.device)
+        kept_mass = legal.double() if measured else None
         if columns[0].masked:
-            legal, kept_mass = self._mask(round, columns, values)
-        else:
-            legal = torch.ones(count, dtype=torch.bool, device=self.device)
-            kept_mass = torch.ones(count, dtype=torch.float64, device=self.device)
+            legal, keep = self._read_masks(round, columns)
+            if measured:
+                kept_mass = self._kept_mass(values, keep)
+            bits = values.view(torch.int32).bitwise_and_(keep)
+            bits.bitwise_or_(keep.bitwise_not_().bitwise_and_(MINUS_INFINITY))
         maxima = blocked(values).amax(-1)
         return Scores(values, maxima, maxima.amax(-1), legal, kept_mass)
 
@@ -126,10 +130,8 @@ class Workspace:
         config = column.config
         return counts * config.frequency_penalty + (counts > 0) * config.presence_penalty
 
-    def _mask(
-        self, round: SamplingRound, columns: Sequence[Column], values: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Puts -inf on illegal tokens; gives whether any is legal and the mass that is kept."""
+    def _read_masks(self, round: SamplingRound, columns: Sequence[Column]) -> tuple[Tensor, Tensor]:
+        """Whether any token is legal, bool [N], and all-ones words for those that are, int32 [N, P]."""
         if round.masks is None:
             raise IntegrityError("a column is READY but the round has no masks")
         rows = torch.tensor([column.row for column in columns], device=round.masks.device)
@@ -143,12 +145,12 @@ class Workspace:
         torch.index_select(
             self._unpacked, 0, words.view(torch.uint8).flatten().int(), out=keep.view(-1, 8)
         )
+        return own.any(-1), keep
 
-        masses = self.weights[: len(columns)]
+    def _kept_mass(self, values: Tensor, keep: Tensor) -> Tensor:
+        """Softmax mass of the tokens in ``keep`` among penalised logits that are not masked yet, fp64 [N]."""
+        masses = self.weights[: len(values)]
         torch.sub(values, values.amax(-1, keepdim=True), out=masses).mul_(LOG2_E).exp2_()
         whole = masses.sum(-1).double()
         masses.view(torch.int32).bitwise_and_(keep)
-        kept_mass = masses.sum(-1).double() / whole
-        bits = values.view(torch.int32).bitwise_and_(keep)
-        bits.bitwise_or_(keep.bitwise_not_().bitwise_and_(MINUS_INFINITY))
-        return own.any(-1), kept_mass
+        return masses.sum(-1).double() / whole

@@ -30,7 +30,7 @@ class Verdict:
         replacement: The draw from the residual with the RESAMPLE key; only for a sparse column.
         target: p of the draft; only for a sparse column.
         proposal: q of the draft; only for a sparse column.
-        kept_mass: See SampledRow.
+        kept_mass: See SampledRow; ``None`` when it is not asked for.
     """
 
     column: Column
@@ -39,7 +39,7 @@ class Verdict:
     replacement: int
     target: float
     proposal: float
-    kept_mass: float
+    kept_mass: float | None
 
 
 def failure_of(legal: bool, finite: bool) -> PendingRowFailure | None:
@@ -81,7 +81,8 @@ def settle(
             tokens.append(verdict.replacement)
         else:
             tokens.append(verdict.column.draft if stands else verdict.token)
-        masses.append(verdict.kept_mass)
+        if verdict.kept_mass is not None:
+            masses.append(verdict.kept_mass)
         accepted += stands
         if not stands or tokens[-1] in end_ids:
             break

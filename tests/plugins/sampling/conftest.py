@@ -59,12 +59,18 @@ def oracle_law(logits, config, *, counts=None, before=(), allowed=None, generabl
     return {t: weight[t] / mass for t in kept if weight[t] > 0}
 
 
-def oracle_kept_mass(logits, allowed, generable=None):
-    """Softmax mass of the allowed among the generable tokens."""
-    use = [t for t in range(len(logits)) if generable is None or generable[t]]
-    top = max(float(logits[t]) for t in use)
-    weight = {t: math.exp(float(logits[t]) - top) for t in use}
-    return math.fsum(weight[t] for t in use if allowed[t]) / math.fsum(weight.values())
+def oracle_kept_mass(logits, allowed, generable=None, *, config=None, counts=None, before=()):
+    """Softmax mass of the allowed among the generable tokens, by penalised logits at temperature 1."""
+    score = {}
+    for token in range(len(logits)):
+        if generable is None or generable[token]:
+            seen = (int(counts[token]) if counts is not None else 0) + list(before).count(token)
+            score[token] = float(logits[token])
+            if seen and config is not None:
+                score[token] -= config.presence_penalty + config.frequency_penalty * seen
+    top = max(score.values())
+    weight = {token: math.exp(value - top) for token, value in score.items()}
+    return math.fsum(weight[t] for t in weight if allowed[t]) / math.fsum(weight.values())
 
 
 def pack(allowed, tail=0):
@@ -117,6 +123,7 @@ def build_round(
     positions=None,
     counts=None,
     tail=0,
+    kept_mass=False,
 ):
     """A round from Python lists.
 
@@ -124,6 +131,7 @@ def build_round(
         logits: float array [B, W, L].
         drafts: One list per row; [] everywhere when ``None``.
         allowed_after: Per row ``None`` or a function for :func:`look_ahead`.
+        kept_mass: Whether each row's is asked for, or one answer for all.
     """
     logits = torch.as_tensor(np.asarray(logits), dtype=torch.float32)
     rows, width, _ = logits.shape
@@ -156,6 +164,7 @@ def build_round(
         configs=tuple(configs),
         positions=tuple(positions) if positions is not None else (0,) * rows,
         counts=counts,
+        kept_mass=(kept_mass,) * rows if isinstance(kept_mass, bool) else tuple(kept_mass),
     )
 
 

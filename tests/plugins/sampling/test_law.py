@@ -87,8 +87,15 @@ def test_random_rounds_equal_the_oracle(box, case):
         return after
 
     functions = [allowed_after(row) for row in range(rows)]
+    asked = (generator.random(rows) < 0.5).tolist()
     round = box.round(
-        logits, configs, drafts=drafts, allowed_after=functions, counts=counts, tail=1
+        logits,
+        configs,
+        drafts=drafts,
+        allowed_after=functions,
+        counts=counts,
+        tail=1,
+        kept_mass=asked,
     )
     plan = box.plan(
         size,
@@ -120,12 +127,24 @@ def test_random_rounds_equal_the_oracle(box, case):
         if result.failure is not None:
             assert not result.tokens
             continue
+        assert len(result.kept_mass) == (len(result.tokens) if asked[row] else 0)
         for column, token in enumerate(result.tokens):
-            law = wanted(row, column)
-            assert law[token] > 0
-            allowed = functions[row] and tables[row, tuple(drafts[row][:column])]
-            if allowed is None:
+            before = tuple(drafts[row][:column])
+            assert wanted(row, column)[token] > 0
+            if not asked[row]:
+                continue
+            if functions[row] is None:
                 assert result.kept_mass[column] == 1.0
+                continue
+            kept = box.kept_mass(
+                logits[row, column, :size],
+                tables[row, before],
+                generable,
+                config=configs[row],
+                counts=counts[row],
+                before=before,
+            )
+            assert result.kept_mass[column] == pytest.approx(kept, rel=1e-5, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +225,7 @@ def test_lesson_two_masking_is_renormalising(box):
     assert law[1] == pytest.approx(0.7311, abs=5e-5)
     assert law[2] == pytest.approx(0.2689, abs=5e-5)
     assert law[1] / law[2] == pytest.approx(math.e, rel=1e-6)
-    round = box.round([[logits]], [box.config()], allowed_after=[lambda _: allowed])
+    round = box.round([[logits]], [box.config()], allowed_after=[lambda _: allowed], kept_mass=True)
     (row,) = box.plan(8).run(round)
     assert row.kept_mass[0] == pytest.approx(0.1229, abs=5e-5)
 
@@ -217,7 +236,9 @@ def test_lesson_thirteen_forcing_hurts(box):
     allowed = [False, False, True, True, True]
     law = single(box, logits, box.config(), allowed_after=[lambda _: allowed])
     assert law == {2: pytest.approx(0.4), 3: pytest.approx(0.32), 4: pytest.approx(0.28)}
-    round = box.round(logits[None, None], [box.config()], allowed_after=[lambda _: allowed])
+    round = box.round(
+        logits[None, None], [box.config()], allowed_after=[lambda _: allowed], kept_mass=True
+    )
     assert box.plan(5).run(round)[0].kept_mass == (pytest.approx(0.25),)
 
 
@@ -225,7 +246,9 @@ def test_lesson_thirteen_forcing_hurts(box):
 def test_kept_mass_of_large_logits(box, shift):
     logits = np.array([1, 2, 3, 4]) + float(shift)
     allowed = [True, False, True, False]
-    round = box.round(logits[None, None], [box.config()], allowed_after=[lambda _: allowed])
+    round = box.round(
+        logits[None, None], [box.config()], allowed_after=[lambda _: allowed], kept_mass=True
+    )
     (kept,) = box.plan(4).run(round)[0].kept_mass
     assert kept == pytest.approx(box.kept_mass(logits, allowed), rel=1e-5)
 
@@ -236,7 +259,11 @@ def test_kept_mass_ignores_truncation_and_temperature_but_not_penalties(box):
     config = box.config(temperature=0.2, top_k=1, presence_penalty=math.log(3))
     counts = torch.tensor([[0, 1, 0, 0]], dtype=torch.int32)
     round = box.round(
-        logits[None, None], [config], allowed_after=[lambda _: allowed], counts=counts
+        logits[None, None],
+        [config],
+        allowed_after=[lambda _: allowed],
+        counts=counts,
+        kept_mass=True,
     )
     kept = box.plan(4, generable=[True, True, True, False]).run(round)[0].kept_mass
     assert kept == (pytest.approx((0.1 + 0.2) / (0.4 + 0.1 + 0.2)),)
@@ -293,7 +320,13 @@ def test_tail_bits_of_the_last_word_are_ignored(box):
         logits[..., size:] = 100
         allowed = np.zeros(size, dtype=bool)
         allowed[-1] = True
-        round = box.round(logits, [box.config()], allowed_after=[lambda _, a=allowed: a], tail=1)
+        round = box.round(
+            logits,
+            [box.config()],
+            allowed_after=[lambda _, a=allowed: a],
+            tail=1,
+            kept_mass=True,
+        )
         (row,) = box.plan(size, padding=64).run(round)
         assert row.tokens == (size - 1,)
         assert row.kept_mass == (pytest.approx(1 / size),)
@@ -318,7 +351,9 @@ def test_failing_rows_fail_alone(box):
     functions = [None, None, None, lambda _: allowed, lambda _: allowed, None, None]
     functions[5] = lambda _: np.zeros(size, dtype=bool)
     for options in ({"temperature": 0}, {"top_k": 7}, {"top_p": 0.9}, {}):
-        round = box.round(logits, [box.config(**options)] * 7, allowed_after=functions)
+        round = box.round(
+            logits, [box.config(**options)] * 7, allowed_after=functions, kept_mass=True
+        )
         rows = box.plan(size).run(round)
         broken, dead = PendingRowFailure.NON_FINITE_LOGITS, PendingRowFailure.DEAD_END
         assert [row.failure for row in rows] == [broken, broken, broken, None, None, dead, None]

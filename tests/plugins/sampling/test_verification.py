@@ -139,6 +139,7 @@ def walk(box, monkeypatch, accept, *, drafts, bonus_mask=None, end_ids=(), sampl
         seeds=[0],
         sampled=sampled,
         allowed_after=[allowed_after],
+        kept_mass=True,
     )
     (row,) = box.plan(5, rows=1, width=4, end_ids=end_ids).run(round)
     return row
