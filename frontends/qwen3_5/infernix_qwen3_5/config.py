@@ -14,7 +14,26 @@ from infernix_qwen3_5.files import Keys
 LINEAR = "linear_attention"
 FULL = "full_attention"
 
+#: ``model_type`` of a whole checkpoint and of its text part: dense models, mixtures of experts.
+DENSE_TYPES = ("qwen3_5", "qwen3_5_text")
+MIXTURE_TYPES = ("qwen3_5_moe", "qwen3_5_moe_text")
+
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+@frozen
+class MixtureConfig:
+    """The mixture of experts that each layer of a ``qwen3_5_moe`` model has in place of a dense MLP.
+
+    Attributes:
+        experts: Without the shared one.
+        chosen: Experts per token.
+        intermediate_size: Of each expert.
+    """
+
+    experts: int
+    chosen: int
+    intermediate_size: int
 
 
 @frozen
@@ -22,12 +41,14 @@ class ModelConfig:
     """The text model's sizes.
 
     Attributes:
+        intermediate_size: Of the MLP that every token passes: the dense one, or a mixture's shared expert.
         layer_types: ``linear_attention`` (Gated DeltaNet) or ``full_attention`` per layer.
         key_heads: GDN query/key heads; value heads are a multiple of them.
         rotary_dim: Leading dimensions of each attention head that RoPE turns.
         tied: Whether ``lm_head`` is the embedding matrix.
         dtype: What the checkpoint says it was saved in.
         eos_ids: End tokens that the configuration names.
+        mixture: ``None`` for a dense model.
     """
 
     vocab_size: int
@@ -49,6 +70,7 @@ class ModelConfig:
     tied: bool
     dtype: torch.dtype
     eos_ids: tuple[int, ...]
+    mixture: MixtureConfig | None = None
 
     @property
     def conv_channels(self) -> int:
@@ -74,10 +96,10 @@ def parse_config(document: Mapping[str, Any]) -> ModelConfig:
         CheckpointError: A key is missing or impossible, or the model is of a kind that is not supported.
     """
     top = Keys(document, "config.json")
-    model_type = document.get("model_type")
     nested = "text_config" in document
     text = Keys(top.section("text_config"), "config.json: text_config") if nested else top
-    _refuse_unsupported(model_type, top, text)
+    is_mixture = _is_mixture(top, text)
+    _refuse_unsupported(top, text)
 
     query_heads = text.integer("num_attention_heads")
     kv_heads = text.integer("num_key_value_heads", query_heads)
@@ -92,7 +114,11 @@ def parse_config(document: Mapping[str, Any]) -> ModelConfig:
     return ModelConfig(
         vocab_size=text.integer("vocab_size"),
         hidden_size=text.integer("hidden_size"),
-        intermediate_size=text.integer("intermediate_size"),
+        intermediate_size=(
+            text.integer("shared_expert_intermediate_size", 512)
+            if is_mixture
+            else text.integer("intermediate_size")
+        ),
         layer_types=_layer_types(text),
         query_heads=query_heads,
         kv_heads=kv_heads,
@@ -111,19 +137,44 @@ def parse_config(document: Mapping[str, Any]) -> ModelConfig:
         eos_ids=tuple(
             dict.fromkeys(token_ids(top, "eos_token_id") + token_ids(text, "eos_token_id"))
         ),
+        mixture=_mixture(text) if is_mixture else None,
     )
 
 
-def _refuse_unsupported(model_type: object, top: Keys, text: Keys) -> None:
-    kinds = {model_type, text.document.get("model_type")}
-    mixture = any(isinstance(kind, str) and "moe" in kind for kind in kinds)
-    if mixture or text.document.get("num_experts"):
-        raise CheckpointError(
-            f"config.json: {model_type!r} is a mixture-of-experts model (qwen3_5_moe), which this "
-            "frontend does not support; it loads dense Qwen3.5 checkpoints"
+def _is_mixture(top: Keys, text: Keys) -> bool:
+    """Whether the layers have experts, as ``model_type`` says and no other key contradicts."""
+    model_type = top.document.get("model_type")
+    if model_type not in (*DENSE_TYPES, *MIXTURE_TYPES):
+        names = ", ".join(repr(name) for name in (*DENSE_TYPES, *MIXTURE_TYPES))
+        raise top.wrong("model_type", model_type, f"one of {names}")
+    own = MIXTURE_TYPES if model_type in MIXTURE_TYPES else DENSE_TYPES
+    kind = text.document.get("model_type")
+    if kind is not None and kind not in own:
+        raise text.wrong("model_type", kind, f"{own[1]!r} for a model of type {model_type!r}")
+    if own is DENSE_TYPES and text.document.get("num_experts"):
+        raise text.wrong(
+            "num_experts", text.document["num_experts"], f"none in a dense model ({model_type!r})"
         )
-    if model_type not in ("qwen3_5", "qwen3_5_text"):
-        raise top.wrong("model_type", model_type, "'qwen3_5' or 'qwen3_5_text'")
+    return own is MIXTURE_TYPES
+
+
+def _mixture(text: Keys) -> MixtureConfig:
+    """The experts' sizes. Keys that would make some layers dense belong to older families; here all have experts."""
+    expected: tuple[tuple[str, tuple[object, ...]], ...] = (
+        ("mlp_only_layers", ([],)),
+        ("decoder_sparse_step", (1,)),
+        ("norm_topk_prob", (True,)),
+    )
+    for key, accepted in expected:
+        text.one_of(key, accepted)
+    experts = text.integer("num_experts", 256)
+    chosen = text.integer("num_experts_per_tok", 8)
+    if chosen > experts:
+        raise text.wrong("num_experts_per_tok", chosen, f"at most num_experts = {experts}")
+    return MixtureConfig(experts, chosen, text.integer("moe_intermediate_size", 512))
+
+
+def _refuse_unsupported(top: Keys, text: Keys) -> None:
     for keys in (top, text):
         if keys.has("quantization_config"):
             raise CheckpointError(
@@ -137,9 +188,7 @@ def _refuse_unsupported(model_type: object, top: Keys, text: Keys) -> None:
         ("output_gate_type", ("swish", "silu")),
     )
     for key, accepted in expected:
-        value = text.document.get(key)
-        if value is not None and value not in accepted:
-            raise text.wrong(key, value, " or ".join(repr(item) for item in accepted))
+        text.one_of(key, accepted)
 
 
 def _layer_types(text: Keys) -> tuple[str, ...]:

@@ -92,6 +92,12 @@ class Keys:
             raise self.wrong(key, value, "true or false")
         return value
 
+    def one_of(self, key: str, accepted: tuple[object, ...]) -> None:
+        """Refuses a value that is not among these; absent and null pass."""
+        value = self.document.get(key)
+        if value is not None and value not in accepted:
+            raise self.wrong(key, value, " or ".join(repr(item) for item in accepted))
+
     def section(self, key: str) -> dict[str, Any]:
         """An object; absent counts as ``{}``."""
         value = self.document.get(key)

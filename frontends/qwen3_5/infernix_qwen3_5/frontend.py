@@ -99,7 +99,12 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
 
     def sampling_defaults(self, prompt: PreparedPrompt) -> SamplingOptions:
         """See ``LoadedModel``."""
-        family = preset(prompt.phase, self.name, self.config.hidden_size)
+        family = preset(
+            prompt.phase,
+            self.name,
+            self.config.hidden_size,
+            mixture=self.config.mixture is not None,
+        )
         return over(self.checkpoint_sampling, family)
 
     def _prepare_chat(self, prompt: PromptInput) -> PreparedPrompt:

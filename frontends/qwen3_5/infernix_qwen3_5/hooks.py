@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create", "infernix_model_frontends", "recognises"]
 
-#: Dense and mixture-of-experts checkpoints; the latter are recognised so that they are refused by name.
+#: Dense models and mixtures of experts, whole checkpoints and text-only saves.
 MODEL_TYPES = frozenset({"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"})
 
 
@@ -36,5 +36,5 @@ def infernix_model_frontends() -> Iterator[ModelFrontendPlugin]:
         name="qwen3_5",
         recognises=recognises,
         create=create,
-        description="Qwen3.5 / 3.6 / 3.8 dense text models (Gated DeltaNet and gated attention)",
+        description="Qwen3.5 / 3.6 / 3.8 text models, dense and mixtures of experts (Gated DeltaNet and gated attention)",
     )

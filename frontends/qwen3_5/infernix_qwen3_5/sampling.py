@@ -26,22 +26,27 @@ DIRECT_SMALL = SamplingOptions(
 #: Raw continuation belongs to no mode of the cards: generation_config's usual values, unpenalised.
 RAW = evolve(THINKING, presence_penalty=0.0)
 
-#: Hidden sizes of the 0.8B and 2B models and below, whose cards have a preset of their own.
+#: The hidden size of the 2B model. The cards of dense models up to it have a preset of their own; the 35B
+#: mixture of experts is as wide and has that of the large models.
 SMALL_HIDDEN_SIZE = 2048
 
 
-def preset(phase: StartPhase, name: str, hidden_size: int) -> SamplingOptions:
+def preset(
+    phase: StartPhase, name: str, hidden_size: int, *, mixture: bool = False
+) -> SamplingOptions:
     """The family's preset for a prompt's mode.
 
     Args:
         phase: REASONING is the thinking mode, CONTENT the direct one.
         name: The checkpoint's name; 3.8 shares 3.5's architecture, but its card drops the penalty.
         hidden_size: Tells the small models apart.
+        mixture: Whether it is a mixture of experts.
     """
     if phase is StartPhase.RAW:
         return RAW
     if phase is StartPhase.CONTENT:
-        return DIRECT_SMALL if hidden_size <= SMALL_HIDDEN_SIZE else DIRECT
+        small = hidden_size <= SMALL_HIDDEN_SIZE and not mixture
+        return DIRECT_SMALL if small else DIRECT
     return evolve(THINKING, presence_penalty=0.0) if re.search(r"3[._]8", name) else THINKING
 
 

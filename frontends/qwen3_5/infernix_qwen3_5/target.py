@@ -21,6 +21,7 @@ from infernix_qwen3_5.config import FULL, ModelConfig
 from infernix_qwen3_5.gated_delta import CHUNK, replay
 from infernix_qwen3_5.layers import inverse_frequencies, mlp, rms_norm, rotary_tables
 from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, state_name
+from infernix_qwen3_5.mixture import MixtureWeights, mixture
 from infernix_qwen3_5.weights import AttentionWeights, ModelWeights
 
 
@@ -257,7 +258,11 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
                 x = x + mixer.attention(index, layer.mixer, normed)
             else:
                 x = x + mixer.delta(index, layer.mixer, normed)
-            x = x + mlp(rms_norm(x, layer.mlp_norm, eps), layer.gate_up, layer.down)
+            normed = rms_norm(x, layer.mlp_norm, eps)
+            if isinstance(layer.mlp, MixtureWeights):
+                x = x + mixture(normed, layer.mlp)
+            else:
+                x = x + mlp(normed, layer.mlp.gate_up, layer.mlp.down)
             if f"block:{index}" in features:
                 kept[f"block:{index}"] = x
         hidden = rms_norm(x, self.weights.final_norm, eps)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from attrs import frozen
 from torch import Tensor
 
 from infernix_core.errors import CheckpointError
 from infernix_qwen3_5.checkpoint import READABLE, CheckpointTensors
-from infernix_qwen3_5.config import FULL, ModelConfig
+from infernix_qwen3_5.config import FULL, MixtureConfig, ModelConfig
+from infernix_qwen3_5.mixture import MixtureWeights
 
 #: Where the text model lies: in released checkpoints, in text-only saves, in MLX conversions.
 PREFIXES = ("model.language_model.", "language_model.model.", "model.")
+
+#: A tensor that holds a layer's experts stacked (1), or a matrix of one expert (2).
+EXPERTS = re.compile(
+    r"layers\.\d+\.mlp\.experts\.(?:((?:gate_up|down)_proj)|(\d+\.(?:gate|up|down)_proj\.weight))"
+)
 
 
 @frozen(eq=False)
@@ -52,20 +60,30 @@ class DeltaWeights:
 
 
 @frozen(eq=False)
+class MlpWeights:
+    """A dense MLP.
+
+    Attributes:
+        gate_up: [2*I, H]: the gate's rows, then the up projection's.
+        down: [H, I].
+    """
+
+    gate_up: Tensor
+    down: Tensor
+
+
+@frozen(eq=False)
 class LayerWeights:
     """One decoder layer.
 
     Attributes:
         mixer_norm: float32 [H], plus one; ``mlp_norm`` likewise.
-        gate_up: [2*I, H]: the gate's rows, then the up projection's.
-        down: [H, I].
     """
 
     mixer_norm: Tensor
     mixer: AttentionWeights | DeltaWeights
     mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    mlp: MlpWeights | MixtureWeights
 
 
 @frozen(eq=False)
@@ -113,26 +131,68 @@ def delta_shapes(config: ModelConfig, prefix: str) -> dict[str, tuple[int, ...]]
     }
 
 
-def layer_shapes(config: ModelConfig, kind: str, prefix: str) -> dict[str, tuple[int, ...]]:
-    """Tensors of a decoder layer below ``prefix``."""
-    size, inner = config.hidden_size, config.intermediate_size
+def mlp_shapes(size: int, inner: int, prefix: str) -> dict[str, tuple[int, ...]]:
+    """Tensors of a dense MLP of one width below ``prefix``."""
+    return {
+        f"{prefix}gate_proj.weight": (inner, size),
+        f"{prefix}up_proj.weight": (inner, size),
+        f"{prefix}down_proj.weight": (size, inner),
+    }
+
+
+def mixture_shapes(
+    config: ModelConfig, mixture: MixtureConfig, prefix: str, stacked: bool
+) -> dict[str, tuple[int, ...]]:
+    """Tensors of a mixture of experts below ``prefix``; see :func:`expected_shapes`."""
+    size, inner, count = config.hidden_size, mixture.intermediate_size, mixture.experts
+    shapes: dict[str, tuple[int, ...]] = {
+        f"{prefix}gate.weight": (count, size),
+        f"{prefix}shared_expert_gate.weight": (1, size),
+        **mlp_shapes(size, config.intermediate_size, f"{prefix}shared_expert."),
+    }
+    if stacked:
+        shapes[f"{prefix}experts.gate_up_proj"] = (count, 2 * inner, size)
+        shapes[f"{prefix}experts.down_proj"] = (count, size, inner)
+    else:
+        for expert in range(count):
+            shapes.update(mlp_shapes(size, inner, f"{prefix}experts.{expert}."))
+    return shapes
+
+
+def layer_shapes(
+    config: ModelConfig, kind: str, prefix: str, stacked: bool = True
+) -> dict[str, tuple[int, ...]]:
+    """Tensors of a decoder layer below ``prefix``; see :func:`expected_shapes`."""
+    size = config.hidden_size
     mixer = (
         attention_shapes(config, f"{prefix}self_attn.")
         if kind == FULL
         else delta_shapes(config, f"{prefix}linear_attn.")
     )
+    mlp = (
+        mlp_shapes(size, config.intermediate_size, f"{prefix}mlp.")
+        if config.mixture is None
+        else mixture_shapes(config, config.mixture, f"{prefix}mlp.", stacked)
+    )
     return {
         f"{prefix}input_layernorm.weight": (size,),
         f"{prefix}post_attention_layernorm.weight": (size,),
-        f"{prefix}mlp.gate_proj.weight": (inner, size),
-        f"{prefix}mlp.up_proj.weight": (inner, size),
-        f"{prefix}mlp.down_proj.weight": (size, inner),
+        **mlp,
         **mixer,
     }
 
 
-def expected_shapes(config: ModelConfig, prefix: str, head: str) -> dict[str, tuple[int, ...]]:
-    """Every tensor of the text model below ``prefix``, with ``head`` unless it is tied."""
+def expected_shapes(
+    config: ModelConfig, prefix: str, head: str, *, stacked: bool = True
+) -> dict[str, tuple[int, ...]]:
+    """Every tensor of the text model.
+
+    Args:
+        config: Sizes.
+        prefix: Of all names but the head's.
+        head: The output matrix's name; it has none when it is tied.
+        stacked: Whether a mixture's experts lie in one tensor per layer, or each in tensors of its own.
+    """
     rows = (config.vocab_size, config.hidden_size)
     shapes = {
         f"{prefix}embed_tokens.weight": rows,
@@ -141,7 +201,7 @@ def expected_shapes(config: ModelConfig, prefix: str, head: str) -> dict[str, tu
     if not config.tied:
         shapes[head] = rows
     for index, kind in enumerate(config.layer_types):
-        shapes.update(layer_shapes(config, kind, f"{prefix}layers.{index}."))
+        shapes.update(layer_shapes(config, kind, f"{prefix}layers.{index}.", stacked))
     return shapes
 
 
@@ -185,9 +245,10 @@ class _Loader:
             None,
         )
         self.mlx = conv is not None and len(conv.shape) == 3 and conv.shape[1] != 1 == conv.shape[2]
+        self.stacked = self._experts_are_stacked()
 
     def expected(self) -> dict[str, tuple[int, ...]]:
-        shapes = expected_shapes(self.config, self.prefix, self.head)
+        shapes = expected_shapes(self.config, self.prefix, self.head, stacked=self.stacked)
         if self.mlx:
             for name, shape in shapes.items():
                 if name.endswith("conv1d.weight"):
@@ -196,6 +257,7 @@ class _Loader:
 
     def check(self) -> None:
         self._check_layer_kinds()
+        self._check_mlp_kinds()
         expected = self.expected()
         found = self.tensors.entries
         missing = [name for name in expected if name not in found]
@@ -236,6 +298,37 @@ class _Loader:
                     f"{prefix}{other}* and no {prefix}{own}*"
                 )
 
+    def _check_mlp_kinds(self) -> None:
+        dense = self.config.mixture is None
+        own, other = ("gate_proj", "gate") if dense else ("gate", "gate_proj")
+        for index in range(len(self.config.layer_types)):
+            prefix = f"{self.prefix}layers.{index}.mlp."
+            entry = self.tensors.entries.get(f"{prefix}{other}.weight")
+            if entry is not None and f"{prefix}{own}.weight" not in self.tensors.entries:
+                kind, found = (
+                    ("dense", "a router") if dense else ("a mixture of experts", "no router")
+                )
+                raise CheckpointError(
+                    f"config.json says that the model is {kind}, but layer {index} has {found}: "
+                    f"{entry.file} has {prefix}{other}.weight and no {prefix}{own}.weight"
+                )
+
+    def _experts_are_stacked(self) -> bool:
+        """The form of the experts, which is one for all layers; stacked when there are none at all."""
+        forms: dict[bool, str] = {}
+        for name in self.tensors.entries:
+            if name.startswith(self.prefix):
+                match = EXPERTS.fullmatch(name, len(self.prefix))
+                if match is not None:
+                    forms.setdefault(match[1] is not None, name)
+        if len(forms) == 2:
+            raise CheckpointError(
+                f"{self.tensors.entries[forms[False]].file}: {forms[False]} is a matrix of one expert, but "
+                f"{forms[True]} in {self.tensors.entries[forms[True]].file} stacks those of all; expected "
+                "one form"
+            )
+        return forms.keys() != {False}
+
     def model(self) -> ModelWeights:
         embedding = self._matrix(f"{self.prefix}embed_tokens.weight")
         return ModelWeights(
@@ -258,9 +351,41 @@ class _Loader:
             mixer_norm=self._centred(f"{prefix}input_layernorm.weight"),
             mixer=mixer,
             mlp_norm=self._centred(f"{prefix}post_attention_layernorm.weight"),
-            gate_up=self._rows(f"{prefix}mlp.", "gate_proj", "up_proj"),
-            down=self._matrix(f"{prefix}mlp.down_proj.weight"),
+            mlp=self._mlp(f"{prefix}mlp."),
         )
+
+    def _mlp(self, prefix: str) -> MlpWeights | MixtureWeights:
+        if self.config.mixture is None:
+            return MlpWeights(
+                gate_up=self._rows(prefix, "gate_proj", "up_proj"),
+                down=self._matrix(f"{prefix}down_proj.weight"),
+            )
+        shared = ("shared_expert.gate_proj", "shared_expert.up_proj")
+        gate_up, down = self._experts(f"{prefix}experts.", self.config.mixture)
+        return MixtureWeights(
+            inputs=self._rows(prefix, *shared, "gate", "shared_expert_gate"),
+            shared_down=self._matrix(f"{prefix}shared_expert.down_proj.weight"),
+            gate_up=gate_up.unbind(),
+            down=down.unbind(),
+            chosen=self.config.mixture.chosen,
+        )
+
+    def _experts(self, prefix: str, mixture: MixtureConfig) -> tuple[Tensor, Tensor]:
+        """Stacked matrices [E, 2*I, H] and [E, H, I]."""
+        if self.stacked:
+            return self._matrix(f"{prefix}gate_up_proj"), self._matrix(f"{prefix}down_proj")
+        size, inner = self.config.hidden_size, mixture.intermediate_size
+        # Filled in place: a layer's experts are its bulk, and would lie in memory twice on the way to a stack.
+        gate_up = torch.empty(
+            (mixture.experts, 2, inner, size), device=self.device, dtype=self.dtype
+        )
+        down = gate_up.new_empty((mixture.experts, size, inner))
+        for expert in range(mixture.experts):
+            for part, name in enumerate(("gate_proj", "up_proj")):
+                source = self.tensors.read(f"{prefix}{expert}.{name}.weight", self.device)
+                gate_up[expert, part].copy_(source)
+            down[expert].copy_(self.tensors.read(f"{prefix}{expert}.down_proj.weight", self.device))
+        return gate_up.flatten(1, 2), down
 
     def _attention(self, prefix: str) -> AttentionWeights:
         c = self.config

@@ -63,16 +63,51 @@ SHAPES: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": True,
         "vocab_size": 80,
     },
+    "mixture": {
+        "hidden_size": 48,
+        "moe_intermediate_size": 40,
+        "shared_expert_intermediate_size": 56,
+        "num_experts": 10,
+        "num_experts_per_tok": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 24,
+        "layer_types": [GDN, FULL, GDN],
+        "tie_word_embeddings": False,
+        "vocab_size": 120,
+    },
+    "tied mixture": {
+        "hidden_size": 64,
+        "moe_intermediate_size": 24,
+        "shared_expert_intermediate_size": 24,
+        "num_experts": 4,
+        "num_experts_per_tok": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 2,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16,
+        "layer_types": [FULL, GDN],
+        "tie_word_embeddings": True,
+        "vocab_size": 90,
+    },
 }
 
 
 def random_model(shape: str, seed: int = 0, **changes: Any) -> Any:
-    """A ``Qwen3_5ForCausalLM`` whose every parameter matters: nothing is left at a neutral value."""
-    from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+    """A causal LM of transformers whose every parameter matters: nothing is left at a neutral value."""
+    import transformers
 
     sizes = {**SHAPES[shape], **changes}
     rotary = int(sizes["head_dim"] * 0.25) // 2
-    config = Qwen3_5TextConfig(
+    family = "Qwen3_5Moe" if "num_experts" in sizes else "Qwen3_5"
+    config = getattr(transformers, f"{family}TextConfig")(
         **sizes,
         num_hidden_layers=len(sizes["layer_types"]),
         max_position_embeddings=4096,
@@ -85,8 +120,10 @@ def random_model(shape: str, seed: int = 0, **changes: Any) -> Any:
             "mrope_section": [rotary - 2 * (rotary // 3), rotary // 3, rotary // 3],
         },
     )
+    # The grouped product that transformers would choose has no float64.
+    config._experts_implementation = "eager"
     torch.manual_seed(seed)
-    model = Qwen3_5ForCausalLM(config).eval()
+    model = getattr(transformers, f"{family}ForCausalLM")(config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("A_log"):
@@ -98,11 +135,8 @@ def random_model(shape: str, seed: int = 0, **changes: Any) -> Any:
             elif "norm" in name:
                 parameter.add_(torch.randn_like(parameter) * 0.3)
             else:
-                gain = (
-                    0.5
-                    if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight"))
-                    else 1.0
-                )
+                outputs = ("o_proj.weight", "out_proj.weight", "down_proj.weight", "down_proj")
+                gain = 0.5 if name.endswith(outputs) else 1.0
                 parameter.normal_(0, gain * parameter.shape[-1] ** -0.5)
     return model
 

@@ -161,6 +161,8 @@ def test_presets_by_mode() -> None:
     assert values(StartPhase.CONTENT, "Qwen3.5-27B", 5120) == (0.7, 0.8, 20, 1.5)
     assert values(StartPhase.REASONING, "Qwen3.8-27B", 5120) == (1.0, 0.95, 20, 0.0)
     assert values(StartPhase.RAW, "Qwen3.5-27B", 5120) == (1.0, 0.95, 20, 0.0)
+    large = preset(StartPhase.CONTENT, "Qwen3.5-35B-A3B", 2048, mixture=True)
+    assert large == preset(StartPhase.CONTENT, "Qwen3.5-27B", 5120)
 
 
 def test_the_checkpoint_wins_over_the_preset() -> None:
