@@ -1,0 +1,1 @@
+"""Measures the engine: decoding, compilation, masks and mixed batches."""

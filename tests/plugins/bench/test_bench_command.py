@@ -1,0 +1,122 @@
+"""A tiny run of every part: the promised fields are there, whatever the times are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from infernix_bench import reference
+from infernix_bench.command import PARTS
+from infernix_core.cli.main import main
+
+TINY = ["bench", "--tokens", "3", "--lanes", "2", "--repeats", "1"]
+FIELDS = {
+    "decode": {
+        "system",
+        "requests",
+        "constrained",
+        "tokens",
+        "wall_seconds",
+        "cpu_seconds",
+        "tokens_per_second",
+        "speedup",
+        "constraint_cost",
+        "same_tokens",
+    },
+    "compile": {"kind", "cold", "warm", "bytes"},
+    "masks": {"kind", "positions", "first", "p50", "p99", "worst", "accept"},
+    "mixed": {
+        "constrained",
+        "free",
+        "tokens_per_second",
+        "cpu_seconds",
+        "constrained_rate",
+        "free_rate",
+    },
+}
+KINDS = ["json object", "json schema", "gbnf", "regex", "choice of 1,000"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def document(capsys: pytest.CaptureFixture, *arguments: str) -> dict:
+    assert main([*TINY, *arguments, "--json", "-"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_has_its_fields(part: str, capsys: pytest.CaptureFixture) -> None:
+    found = document(capsys, part)
+    assert found.keys() == {"setting", part}
+    assert all(row.keys() == FIELDS[part] for row in found[part]["rows"])
+    assert found["setting"]["threads"] == 1
+    assert found["setting"]["tokens"] == 3
+
+
+def test_decode_has_every_case_and_both_sides_generate_the_same(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    pytest.importorskip("transformers")
+    rows = document(capsys, "decode")["decode"]["rows"]
+    cases = [(row["system"], row["requests"], row["constrained"]) for row in rows]
+    assert cases == [
+        (system, requests, constrained)
+        for requests in (1, 2)
+        for constrained in (False, True)
+        for system in ("infernix", "transformers")
+    ]
+    for row in rows:
+        assert row["tokens"] == 3 * row["requests"]
+        assert row["same_tokens"] == 1
+        assert row["speedup"] > 0
+        assert (row["constraint_cost"] is None) == (not row["constrained"])
+
+
+def test_kinds_and_mixes(capsys: pytest.CaptureFixture) -> None:
+    found = document(capsys, "compile", "masks", "mixed")
+    assert [row["kind"] for row in found["compile"]["rows"]] == KINDS
+    assert [row["kind"] for row in found["masks"]["rows"]] == KINDS
+    mixes = [(row["constrained"], row["free"]) for row in found["mixed"]["rows"]]
+    assert mixes == [(0, 2), (1, 1), (2, 0)]
+
+
+def test_without_transformers_the_reference_is_left_out(
+    capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    found = document(capsys, "decode")["decode"]
+    assert {row["system"] for row in found["rows"]} == {"infernix"}
+    assert all(row["speedup"] is None for row in found["rows"])
+    assert reference.INSTALL in found["notes"][0]
+
+
+def test_tables_and_a_file(capsys: pytest.CaptureFixture, tmp_path) -> None:
+    path = tmp_path / "numbers.json"
+    assert main([*TINY, "masks", "mixed", "--json", str(path)]) == 0
+    assert json.loads(path.read_text("utf-8")).keys() == {"setting", "masks", "mixed"}
+    shown = capsys.readouterr().out
+    for text in ("masks:", "mixed:", *KINDS, "p50", "p99", "worst", "1 + 1"):
+        assert text in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["speed"], "decode, compile, masks, mixed"),
+        (["--tokens", "1"], "at least 2"),
+        (["--lanes", "1"], "at least 2"),
+        (["--repeats", "0"], "at least 1"),
+        (["masks", "--tokens", "100000"], "--tokens"),
+        (["--model", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_measured(arguments, said, capsys: pytest.CaptureFixture) -> None:
+    assert main(["bench", *arguments]) != 0
+    assert said in capsys.readouterr().err
