@@ -36,6 +36,7 @@ from infernix_core.errors import (
     CheckpointError,
     ConstraintDeadEnd,
     ContextOverflow,
+    EngineUnavailable,
     InvalidOption,
     InvalidPrompt,
     Location,
@@ -172,6 +173,17 @@ class Engine:
     def outstanding(self) -> int:
         """Requests that are in preparation, waiting or running."""
         return self._outstanding
+
+    @property
+    def available(self) -> bool:
+        """Whether work is accepted: the engine is neither closed nor stopped by a fault. A full queue is
+        no fault.
+        """
+        try:
+            self._worker.require_available()
+        except EngineUnavailable:
+            return False
+        return True
 
     def prepare(self, prompt: PromptInput) -> PreparedPrompt:
         """Renders and encodes a prompt. Compiles nothing.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -14,6 +15,8 @@ from infernix_core.errors import ErrorReport, InfernixError, InvalidOption, Loca
 from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_core.interfaces.frontend import Channel
 from infernix_core.interfaces.sampling import SamplingOptions
+
+_log = logging.getLogger(__name__)
 
 
 def _stop(values: Iterable[str]) -> tuple[str, ...]:
@@ -227,7 +230,8 @@ Event = GenerationStart | TextDelta | GenerationEnd
 class GenerationHandle:
     """One submitted request. Thread-safe.
 
-    Iterating yields the events, each once, up to and including :class:`GenerationEnd`.
+    Iterating yields the events, each once, up to and including :class:`GenerationEnd`. Where a thread per
+    request is too much, :meth:`forward` hands them to a listener instead.
     """
 
     _cancel: Callable[[], None]
@@ -235,14 +239,41 @@ class GenerationHandle:
     _done: threading.Event = field(factory=threading.Event, init=False)
     _result: GenerationResult | None = field(default=None, init=False)
     _drained: bool = field(default=False, init=False)
+    _listener: Callable[[Event], None] | None = field(default=None, init=False)
+    _listening: threading.Lock = field(factory=threading.Lock, init=False)
 
     def publish(self, event: Event) -> None:
         """Called by the engine."""
         if isinstance(event, GenerationEnd):
             self._result = event.result
-        self._events.put(event)
+        with self._listening:
+            self._events.put(event)
+            if self._listener is not None:
+                self._deliver(self._listener)
         if isinstance(event, GenerationEnd):
             self._done.set()
+
+    def forward(self, listener: Callable[[Event], None]) -> None:
+        """Gives every event that nobody has taken yet, and every later one, to ``listener``; once.
+
+        It is called in order, here for what has been published already and on the engine's own thread for
+        the rest: it must be quick. What it raises is logged and changes nothing for the request.
+        """
+        with self._listening:
+            self._drained = True
+            self._listener = listener
+            self._deliver(listener)
+
+    def _deliver(self, listener: Callable[[Event], None]) -> None:
+        while True:
+            try:
+                event = self._events.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                listener(event)
+            except Exception:
+                _log.exception("a listener failed; its request goes on")
 
     def __iter__(self) -> Iterator[Event]:
         while not self._drained:

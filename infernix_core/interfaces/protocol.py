@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from aiohttp.web import AbstractRouteDef
 
-    from infernix_core.engine.engine import Engine
+    from infernix_core.engine.service import GenerationService
 
 
 class ProtocolAdapter(Protocol):
     """One wire protocol."""
 
-    def routes(self, engine: Engine) -> Iterable[AbstractRouteDef]:
-        """The routes to mount; handlers use the engine's public methods only."""
+    def routes(self, service: GenerationService) -> Iterable[AbstractRouteDef]:
+        """The routes to mount. Called once per application, on its event loop.
+
+        Handlers use the service's public methods only, never block the loop, and cancel the generation
+        when they are cancelled themselves: the server cancels a handler whose client is gone. An
+        ``InfernixError`` that a handler lets through becomes a response of the server's own shape.
+        """

@@ -1,0 +1,140 @@
+"""The application: health, the adapters' routes, request ids, access, and errors as bodies."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import re
+import time
+import uuid
+from collections.abc import Iterable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+from attrs import frozen
+
+from infernix_core.engine.service import GenerationService
+from infernix_core.errors import EngineUnavailable
+from infernix_core.interfaces.protocol import ProtocolAdapter
+from infernix_http.wire_errors import HttpError, wire_error
+
+_log = logging.getLogger(__name__)
+
+SERVICE = web.AppKey("service", GenerationService)
+
+MIB = 1 << 20
+
+#: A client's own request id, when it is fit for logs and headers.
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+@frozen
+class ServerOptions:
+    """What an application is told at its start.
+
+    Attributes:
+        max_request_bytes: Largest request body.
+        api_key: What clients must present; ``None`` lets everybody in. /health needs none.
+        drain_timeout: Seconds that running requests may go on when the application shuts down.
+    """
+
+    max_request_bytes: int = 32 * MIB
+    api_key: str | None = None
+    drain_timeout: float = 30.0
+
+
+def make_app(
+    service: GenerationService,
+    adapters: Iterable[ProtocolAdapter],
+    options: ServerOptions | None = None,
+) -> web.Application:
+    """An application over a service; call it on the loop that will run it.
+
+    It neither makes nor closes the engine. At its shutdown it accepts nothing more, lets what runs
+    finish within the drain timeout, and cancels the rest. Run it with ``handler_cancellation=True``
+    (``AppRunner``, ``run_app``), so that a client that goes away takes its request with it.
+    """
+    options = options if options is not None else ServerOptions()
+    app = web.Application(
+        client_max_size=options.max_request_bytes,
+        middlewares=[_identify, _answer_errors, _admit(options.api_key)],
+    )
+    app[SERVICE] = service
+    app.router.add_get("/health", _health)
+    for adapter in adapters:
+        app.router.add_routes(adapter.routes(service))
+
+    async def drain(_app: web.Application) -> None:
+        await service.drain(options.drain_timeout)
+
+    async def name_response(request: web.Request, response: web.StreamResponse) -> None:
+        if (name := request.get("request_id")) is not None:
+            response.headers.setdefault("x-request-id", name)
+
+    app.on_shutdown.append(drain)
+    app.on_response_prepare.append(name_response)
+    return app
+
+
+def request_id(request: web.Request) -> str:
+    """The id under which a request is logged and answered."""
+    name: str = request["request_id"]
+    return name
+
+
+async def _health(request: web.Request) -> web.Response:
+    if request.app[SERVICE].available:
+        return web.json_response({"status": "ok"})
+    return web.json_response({"status": "unavailable"}, status=503)
+
+
+@web.middleware
+async def _identify(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Gives the request its id, and one line in the log at its end."""
+    given = request.headers.get("x-request-id", "")
+    name = given if _REQUEST_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
+    request["request_id"] = name
+    started = time.monotonic()
+    status: int | str = "gone"  # a handler that was cancelled: its client is
+    try:
+        response = await handler(request)
+        status = response.status
+        return response
+    finally:
+        seconds = time.monotonic() - started
+        _log.info("%s %s %s %s %.3fs", name, request.method, request.path, status, seconds)
+
+
+@web.middleware
+async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Errors that a handler lets through become bodies; a broken connection needs no answer."""
+    try:
+        return await handler(request)
+    except ConnectionError:
+        raise
+    except Exception as error:
+        wire = wire_error(error)
+        if wire.status >= 500 and not isinstance(error, EngineUnavailable):
+            _log.error("request %s failed", request_id(request), exc_info=error)
+        headers = dict(wire.headers)
+        if isinstance(error, web.HTTPException) and "Allow" in error.headers:
+            headers["Allow"] = error.headers["Allow"]
+        return web.json_response(wire.body, status=wire.status, headers=headers)
+
+
+def _admit(api_key: str | None) -> Middleware:
+    @web.middleware
+    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Asks for the key, where there is one."""
+        if api_key is not None and request.path != "/health":
+            scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
+            given = bearer if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+            if not hmac.compare_digest(given.strip().encode(), api_key.encode()):
+                raise HttpError(
+                    401,
+                    "a valid API key is needed: 'Authorization: Bearer KEY'",
+                    code="invalid_api_key",
+                )
+        return await handler(request)
+
+    return admit

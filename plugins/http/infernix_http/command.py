@@ -1,0 +1,191 @@
+"""``infernix serve``: the arguments, and the order of a start."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from infernix_core.cli import exit_codes
+from infernix_core.cli.engine_arguments import (
+    add_engine_arguments,
+    add_model_argument,
+    engine_options,
+    resolve_model,
+)
+from infernix_core.descriptors import ProtocolPlugin
+from infernix_core.engine.options import EngineOptions
+from infernix_core.errors import InvalidOption, Location, PluginError
+from infernix_core.plugins import PluginRegistry
+
+if TYPE_CHECKING:
+    import socket
+
+    from infernix_core.engine.engine import Engine
+
+API_KEY = "INFERNIX_API_KEY"
+LEVELS = ("debug", "info", "warning", "error")
+MIB = 1 << 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    defaults = EngineOptions()
+    add_model_argument(parser)
+    server = parser.add_argument_group("server")
+    server.add_argument("--host", default="127.0.0.1", help="(default: %(default)s)")
+    server.add_argument(
+        "--port", type=int, default=8000, metavar="N", help="0 takes any free one (default: 8000)"
+    )
+    server.add_argument(
+        "--model-id", metavar="NAME", help="the model's public name (default: MODEL's own)"
+    )
+    server.add_argument(
+        "--api-key",
+        metavar="KEY",
+        help=f"what clients must present; {API_KEY} says it unseen by other users (default: none)",
+    )
+    server.add_argument(
+        "--max-request-bytes",
+        type=int,
+        default=32 * MIB,
+        metavar="N",
+        help="largest request body (default: 32 MiB)",
+    )
+    server.add_argument(
+        "--drain-timeout",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="seconds that running requests may go on at shutdown (default: 30)",
+    )
+    server.add_argument("--log-level", choices=LEVELS, default="info", help="(default: info)")
+    requests = parser.add_argument_group("requests")
+    requests.add_argument(
+        "--lanes",
+        type=int,
+        default=defaults.lanes,
+        metavar="N",
+        help="most requests decoded at once (default: %(default)s)",
+    )
+    requests.add_argument(
+        "--queue-limit",
+        type=int,
+        default=defaults.queue_limit,
+        metavar="N",
+        help="most requests that wait for a lane (default: %(default)s)",
+    )
+    requests.add_argument(
+        "--pending-timeout",
+        type=float,
+        metavar="S",
+        help="seconds a request may wait for a lane (default: as long as it takes)",
+    )
+    requests.add_argument(
+        "--default-max-tokens",
+        type=int,
+        metavar="N",
+        help="output limit of requests that name none (default: what the context leaves)",
+    )
+    thinking = requests.add_mutually_exclusive_group()
+    thinking.add_argument(
+        "--thinking",
+        dest="thinking",
+        action="store_true",
+        default=None,
+        help="think first in chats that do not say (default: the template's)",
+    )
+    thinking.add_argument(
+        "--no-thinking", dest="thinking", action="store_false", help="answer at once in these"
+    )
+    add_engine_arguments(parser)
+
+
+def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
+    """Serves until it is told to stop."""
+    # What can be found wrong without the model is found before it is loaded.
+    api_key = namespace.api_key if namespace.api_key is not None else os.environ.get(API_KEY)
+    if api_key == "":
+        raise InvalidOption("the API key is empty", location=Location(field="--api-key"))
+    for name, least in (("max_request_bytes", 1), ("drain_timeout", 0), ("default_max_tokens", 1)):
+        value = getattr(namespace, name)
+        if value is not None and not least <= value < float("inf"):
+            raise InvalidOption(
+                f"{value} is not possible",
+                location=Location(field=f"--{name.replace('_', '-')}"),
+                hint=f"at least {least}",
+            )
+    if not registry.all(ProtocolPlugin):
+        raise PluginError("no protocol is installed; pip install infernix-openai")
+    model = resolve_model(namespace.model, registry)
+    options = engine_options(namespace)
+
+    from infernix_core.engine.engine import Engine
+    from infernix_http.server import listen
+
+    logging.basicConfig(
+        level=namespace.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    model_id = namespace.model_id if namespace.model_id is not None else model.name
+    if not model_id.strip():
+        raise InvalidOption("the name is empty", location=Location(field="--model-id"))
+    with (
+        listen(namespace.host, namespace.port) as bound,
+        Engine.load(model.directory, options=options, registry=registry) as engine,
+    ):
+        return asyncio.run(_serve(engine, model_id, api_key, bound, namespace, registry))
+
+
+async def _serve(
+    engine: Engine,
+    model_id: str,
+    api_key: str | None,
+    bound: socket.socket,
+    namespace: argparse.Namespace,
+    registry: PluginRegistry,
+) -> int:
+    import signal
+
+    from infernix_core.engine.service import GenerationService
+    from infernix_http.app import ServerOptions, make_app
+    from infernix_http.server import run, url
+
+    service = GenerationService(
+        engine,
+        model_id=model_id,
+        default_max_tokens=namespace.default_max_tokens,
+        enable_thinking=namespace.thinking,
+    )
+    app = make_app(
+        service,
+        [plugin.create() for plugin in registry.all(ProtocolPlugin)],
+        ServerOptions(
+            max_request_bytes=namespace.max_request_bytes,
+            api_key=api_key,
+            drain_timeout=namespace.drain_timeout,
+        ),
+    )
+
+    def ready() -> None:
+        print(f"infernix: serving {model_id} at {url(bound)}/v1", file=sys.stderr, flush=True)
+        if api_key is None and not _is_loopback(bound.getsockname()[0]):
+            print(
+                "infernix: anybody who reaches this address may use it; see --api-key",
+                file=sys.stderr,
+            )
+
+    try:
+        number = await run(app, bound, ready)
+    finally:
+        service.close()
+    return exit_codes.INTERRUPTED if number == signal.SIGINT else exit_codes.DONE
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback

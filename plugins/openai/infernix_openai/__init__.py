@@ -1,0 +1,1 @@
+"""The OpenAI wire protocol: models, chat completions and completions."""

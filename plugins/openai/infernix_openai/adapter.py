@@ -1,0 +1,199 @@
+"""The routes, and one request's way from body to answer."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from infernix_core.engine.request import (
+    FinishReason,
+    GenerationEnd,
+    GenerationResult,
+    GenerationStart,
+    TextDelta,
+)
+from infernix_core.engine.service import Generation, GenerationService
+from infernix_core.errors import ConstraintError, EngineUnavailable, RequestError
+from infernix_core.interfaces.frontend import Channel, PromptInput
+from infernix_http.app import request_id
+from infernix_http.json_body import read_object
+from infernix_http.sse import EventStream, dump, events
+from infernix_http.wire_errors import HttpError, wire_error
+from infernix_openai.chat import ChatFormat
+from infernix_openai.completions import CompletionFormat
+from infernix_openai.content import ContentSource, place
+from infernix_openai.replies import Head
+from infernix_openai.requests import CommonRequest, read_chat, read_completion, to_wire
+
+
+class Format(Protocol):
+    """How an answer looks on the wire."""
+
+    prefix: str
+
+    def whole(self, head: Head, result: GenerationResult) -> dict[str, Any]:
+        """The answer in one piece."""
+
+    def first(self, head: Head) -> dict[str, Any] | None:
+        """The chunk before any text, if there is one."""
+
+    def delta(self, head: Head, channel: Channel, text: str) -> dict[str, Any]:
+        """A chunk of text."""
+
+    def last(self, head: Head, result: GenerationResult) -> dict[str, Any]:
+        """The chunk that says why the text ended."""
+
+    def counts(self, head: Head, result: GenerationResult) -> dict[str, Any]:
+        """The chunk of token counts."""
+
+
+class OpenAIAdapter:
+    """See ``ProtocolAdapter``."""
+
+    def routes(self, service: GenerationService) -> Iterable[web.AbstractRouteDef]:
+        """Models, chat completions and completions."""
+
+        async def models(request: web.Request) -> web.Response:
+            return _json({"object": "list", "data": [model_card(service)]})
+
+        async def model(request: web.Request) -> web.Response:
+            name = request.match_info["name"]
+            if name != service.model_id:
+                message = f"the model {name!r} does not exist here; there is {service.model_id!r}"
+                raise HttpError(404, message, code="model_not_found", param="model")
+            return _json(model_card(service))
+
+        async def chat(request: web.Request) -> web.StreamResponse:
+            body = await read_object(request)
+            asked = read_chat(body, service.model_id)
+            limit = "max_tokens" if asked.max_completion_tokens is None else "max_completion_tokens"
+            return await _answer(request, service, asked, asked.prompt(), ChatFormat(), limit)
+
+        async def completions(request: web.Request) -> web.StreamResponse:
+            body = await read_object(request)
+            asked = read_completion(body, service.model_id)
+            return await _answer(
+                request, service, asked, asked.input(), CompletionFormat(), "max_tokens"
+            )
+
+        return [
+            web.get("/v1/models", models),
+            web.get("/v1/models/{name:.+}", model),
+            web.post("/v1/chat/completions", chat),
+            web.post("/v1/completions", completions),
+        ]
+
+
+def model_card(service: GenerationService) -> dict[str, Any]:
+    """The model as ``/v1/models`` lists it."""
+    engine = service.engine
+    return {
+        "id": service.model_id,
+        "object": "model",
+        "created": service.created,
+        "owned_by": "infernix",
+        "max_model_len": engine.max_context,
+        "meta": {
+            "n_vocab": engine.model.vocabulary.size,
+            "n_ctx": engine.max_context,
+            "n_ctx_train": engine.model.context_length,
+        },
+    }
+
+
+async def _answer(
+    request: web.Request,
+    service: GenerationService,
+    asked: CommonRequest,
+    prompt: PromptInput,
+    form: Format,
+    limit: str,
+) -> web.StreamResponse:
+    """Submits, and answers in one piece or as a stream. The generation never outlives the handler."""
+    source = asked.source()
+    try:
+        generation = await service.submit(
+            prompt, asked.options(source), request_id=request_id(request)
+        )
+    except RequestError as error:
+        raise _on_the_wire(error, source, limit) from None
+    head = Head(f"{form.prefix}-{uuid.uuid4().hex}", int(time.time()), service.model_id)
+    try:
+        if asked.stream:
+            return await _stream(request, generation, asked, source, form, head)
+        result = await generation.result()
+        if (failure := _failure(result, source)) is not None:
+            raise failure
+        return _json(form.whole(head, result))
+    finally:
+        generation.cancel()
+
+
+async def _stream(
+    request: web.Request,
+    generation: Generation,
+    asked: CommonRequest,
+    source: ContentSource,
+    form: Format,
+    head: Head,
+) -> web.StreamResponse:
+    """Chunks as the text is committed. What goes wrong before the first one still has a status."""
+    stream = EventStream(request)
+    counted = {"usage": None} if asked.include_usage else {}
+    begun = False
+
+    async def begin() -> None:
+        nonlocal begun
+        if not begun:
+            begun = True
+            if (chunk := form.first(head)) is not None:
+                await stream.send({**chunk, **counted})
+
+    async for event in events(generation, stream):
+        if isinstance(event, GenerationStart):
+            await begin()
+        elif isinstance(event, TextDelta):
+            await stream.send({**form.delta(head, event.channel, event.text), **counted})
+        elif isinstance(event, GenerationEnd):
+            result = event.result
+            if (failure := _failure(result, source)) is not None:
+                if not stream.opened:
+                    raise failure
+                # A data object with a truthy error is what the SDK raises as an APIError.
+                await stream.send(wire_error(failure).body)
+                break
+            await begin()
+            await stream.send({**form.last(head, result), **counted})
+            if asked.include_usage:
+                await stream.send(form.counts(head, result))
+            await stream.send("[DONE]")
+    await stream.close()
+    return stream.response
+
+
+def _failure(result: GenerationResult, source: ContentSource) -> BaseException | None:
+    """Why there is no answer, if there is none."""
+    if result.error is not None:
+        error = result.error.error
+        if isinstance(error, ConstraintError):
+            place(error, source.path)
+        return error
+    if result.finish_reason is FinishReason.CANCELLED:
+        return EngineUnavailable("the server is shutting down; the request was cancelled")
+    return None
+
+
+def _on_the_wire(error: RequestError, source: ContentSource, limit: str) -> RequestError:
+    if isinstance(error, ConstraintError):
+        place(error, source.path)
+    else:
+        to_wire(error, limit)
+    return error
+
+
+def _json(body: dict[str, Any]) -> web.Response:
+    return web.json_response(body, dumps=dump)

@@ -1,0 +1,171 @@
+"""Where a request says the shape of its content: response_format or structured_outputs, never both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import evolve, frozen
+
+from infernix_core.errors import ConstraintError, InvalidOption, InvalidSchema, Location
+from infernix_core.interfaces.constraints import (
+    Choice,
+    Grammar,
+    JsonObject,
+    JsonSchema,
+    OutputConstraint,
+    Regex,
+)
+from infernix_http.json_body import json_kind, json_text
+
+FORMATS = ("text", "json_object", "json_schema")
+KINDS = ("grammar", "regex", "choice")
+
+
+@frozen
+class JsonSchemaFormat:
+    """``response_format.json_schema``. ``strict`` is no switch: the schema is enforced either way."""
+
+    schema: dict[str, Any]
+    name: str | None = None
+    description: str | None = None
+    strict: bool | None = None
+
+
+@frozen
+class ResponseFormat:
+    """``response_format``."""
+
+    type: str
+    json_schema: JsonSchemaFormat | None = None
+
+
+@frozen
+class StructuredOutputs:
+    """``structured_outputs``: exactly one of its members."""
+
+    grammar: str | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+
+
+@frozen
+class ContentSource:
+    """A request's constraint, and the wire path that it came from."""
+
+    constraint: OutputConstraint | None = None
+    path: str = "response_format"
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Constraint errors raised inside are located at the wire path."""
+        try:
+            yield
+        except ConstraintError as error:
+            place(error, self.path)
+            raise
+
+
+def place(error: ConstraintError, path: str) -> None:
+    """Locates a constraint error in the request; what it says about its source text stays."""
+    location = error.location if error.location is not None else Location()
+    error.location = evolve(location, field=path)
+
+
+def check_format(value: Any) -> None:
+    """Refuses a response format whose type is unknown, before its members are looked at.
+
+    Raises:
+        InvalidOption: Names the type.
+    """
+    if not isinstance(value, dict):
+        return
+    kind = value.get("type")
+    if "type" in value and kind not in FORMATS:
+        shown = repr(kind) if isinstance(kind, str) else json_kind(kind)
+        raise InvalidOption(
+            f"{shown} is not a type of response format",
+            location=Location(field="response_format.type"),
+            hint=f"one of {', '.join(FORMATS)}; other shapes go to structured_outputs",
+        )
+    if "schema" in value:
+        raise InvalidOption(
+            "the schema stands in json_schema",
+            location=Location(field="response_format.schema"),
+            hint='{"type": "json_schema", "json_schema": {"name": "...", "schema": {...}}}',
+        )
+
+
+def check_outputs(value: Any) -> None:
+    """Refuses JSON under structured_outputs, which has its own place.
+
+    Raises:
+        InvalidOption: Names the member.
+    """
+    if not isinstance(value, dict):
+        return
+    for name in ("json", "json_object"):
+        if value.get(name) is not None:
+            kind = "json_schema" if name == "json" else "json_object"
+            raise InvalidOption(
+                f"{name} is not one of {', '.join(KINDS)}",
+                location=Location(field=f"structured_outputs.{name}"),
+                hint=f"use response_format with type {kind}",
+            )
+
+
+def content_source(
+    response_format: ResponseFormat | None, outputs: StructuredOutputs | None
+) -> ContentSource:
+    """The one constraint that a request names.
+
+    Raises:
+        InvalidOption: It names none where one is due, or several; located.
+        ConstraintError: The source is not what its kind takes; located.
+    """
+    source = _of_format(response_format) if response_format is not None else ContentSource()
+    if outputs is None:
+        return source
+    given = [name for name in KINDS if getattr(outputs, name) is not None]
+    if len(given) != 1:
+        raise InvalidOption(
+            f"exactly one kind is needed, not {' and '.join(given) or 'none'}",
+            location=Location(field="structured_outputs"),
+            hint=f"one of {', '.join(KINDS)}",
+        )
+    if source.constraint is not None:
+        raise InvalidOption(
+            "cannot be combined with response_format: the content has one shape",
+            location=Location(field="structured_outputs"),
+            hint="leave out one of them",
+        )
+    (kind,) = given
+    source = ContentSource(path=f"structured_outputs.{kind}")
+    with source.located():
+        value = getattr(outputs, kind)
+        made: OutputConstraint = {"grammar": Grammar, "regex": Regex, "choice": Choice}[kind](value)
+    return evolve(source, constraint=made)
+
+
+def _of_format(response_format: ResponseFormat) -> ContentSource:
+    if response_format.json_schema is not None and response_format.type != "json_schema":
+        raise InvalidOption(
+            f"a response format of type {response_format.type} has no schema",
+            location=Location(field="response_format.json_schema"),
+            hint="the type for it is json_schema",
+        )
+    if response_format.type == "text":
+        return ContentSource()
+    if response_format.type == "json_object":
+        return ContentSource(JsonObject())
+    if response_format.json_schema is None:
+        raise InvalidOption("is missing", location=Location(field="response_format.json_schema"))
+    path = "response_format.json_schema.schema"
+    try:
+        # As text, so that member order and the numbers' own digits survive.
+        return ContentSource(JsonSchema(json_text(response_format.json_schema.schema)), path)
+    except RecursionError:
+        raise InvalidSchema(
+            "the schema is nested too deeply", location=Location(field=path)
+        ) from None

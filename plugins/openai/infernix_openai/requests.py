@@ -1,0 +1,241 @@
+"""Request bodies as attrs classes, and what of them the engine is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from attrs import evolve, field, frozen
+
+from infernix_core.engine.request import RequestOptions
+from infernix_core.errors import InvalidOption, Location, RequestError
+from infernix_core.interfaces.frontend import PromptInput
+from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_http.json_body import forbid_unknown_members, make_converter, structure
+from infernix_http.wire_errors import HttpError
+from infernix_openai.content import (
+    ContentSource,
+    JsonSchemaFormat,
+    ResponseFormat,
+    StructuredOutputs,
+    check_format,
+    check_outputs,
+    content_source,
+)
+from infernix_openai.refused import CHAT, COMPLETIONS, refuse
+
+T = TypeVar("T", bound="CommonRequest")
+
+#: Names of the engine's fields that are spelt otherwise on the wire.
+WIRE_NAMES = {"template_options": "chat_template_kwargs", "prompt.messages": "messages"}
+
+
+@frozen(kw_only=True)
+class StreamOptions:
+    """``stream_options``."""
+
+    include_usage: bool | None = None
+
+
+@frozen(kw_only=True)
+class CommonRequest:
+    """What chat completions and completions share.
+
+    Fields beyond OpenAI's: top_k, min_p, stop_token_ids, structured_outputs, constraint_stats.
+    """
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    constraint_stats: bool | None = None
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a chunk of token counts."""
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    def source(self) -> ContentSource:
+        """The constraint; see :func:`infernix_openai.content.content_source`."""
+        return content_source(self.response_format, self.structured_outputs)
+
+    def options(self, source: ContentSource) -> RequestOptions:
+        """The engine's options; what the request leaves out, the engine resolves."""
+        return RequestOptions(
+            constraint=source.constraint,
+            sampling=SamplingOptions(
+                temperature=self.temperature,
+                top_k=self.top_k,
+                top_p=self.top_p,
+                min_p=self.min_p,
+                presence_penalty=self.presence_penalty,
+                frequency_penalty=self.frequency_penalty,
+                seed=self.seed,
+            ),
+            max_tokens=self.max_tokens,
+            stop=self.stop or (),
+            stop_token_ids=self.stop_token_ids or (),
+            constraint_stats=bool(self.constraint_stats),
+        )
+
+
+@frozen(kw_only=True)
+class ChatRequest(CommonRequest):
+    """POST /v1/chat/completions. ``messages`` are taken whole; the model's frontend reads them.
+
+    Fields beyond OpenAI's: enable_thinking, preserve_thinking, chat_template_kwargs.
+    """
+
+    messages: list[dict[str, Any]]
+    max_completion_tokens: int | None = None
+    reasoning_effort: str | None = None
+    enable_thinking: bool | None = None
+    preserve_thinking: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+    def prompt(self) -> PromptInput:
+        """The prompt.
+
+        Raises:
+            InvalidOption: The ways to ask for thinking contradict each other.
+        """
+        template = dict(self.chat_template_kwargs or {})
+        thinking = self.enable_thinking
+        named = {"enable_thinking": thinking}
+        if self.reasoning_effort is not None:
+            named["reasoning_effort"] = self.reasoning_effort != "none"
+        if "enable_thinking" in template:
+            named["chat_template_kwargs.enable_thinking"] = template["enable_thinking"]
+        asked = {name: value for name, value in named.items() if value is not None}
+        for name, value in asked.items():
+            if not isinstance(value, bool):
+                raise InvalidOption("a boolean is needed", location=Location(field=name))
+        if len(set(asked.values())) > 1:
+            first, *_, last = asked
+            raise InvalidOption(
+                f"contradicts {first}", location=Location(field=last), hint="give one of them"
+            )
+        if asked:
+            thinking = next(iter(asked.values()))
+        if self.preserve_thinking is not None:
+            if template.get("preserve_thinking", self.preserve_thinking) != self.preserve_thinking:
+                raise InvalidOption(
+                    "contradicts preserve_thinking",
+                    location=Location(field="chat_template_kwargs.preserve_thinking"),
+                )
+            template["preserve_thinking"] = self.preserve_thinking
+        return PromptInput(
+            messages=self.messages, enable_thinking=thinking, template_options=template
+        )
+
+    def options(self, source: ContentSource) -> RequestOptions:
+        """See :class:`CommonRequest`."""
+        options = super().options(source)
+        limit = self.max_completion_tokens
+        if limit is None:
+            return options
+        if self.max_tokens is not None and self.max_tokens != limit:
+            raise InvalidOption(
+                f"{self.max_tokens} contradicts max_completion_tokens {limit}",
+                location=Location(field="max_tokens"),
+                hint="give one of them",
+            )
+        return evolve(options, max_tokens=limit)
+
+
+def _prompt(value: Any) -> str | list[int]:
+    """A text or token ids; a list of one prompt is that prompt."""
+    if isinstance(value, list) and len(value) == 1 and not isinstance(value[0], int):
+        (value,) = value
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(type(item) is int for item in value):
+        return value
+    hint = "a string, or an array of token ids"
+    if isinstance(value, list) and len(value) > 1:
+        hint += "; one prompt per request"
+    raise InvalidOption("this is not one prompt", location=Location(field="prompt"), hint=hint)
+
+
+@frozen(kw_only=True)
+class CompletionRequest(CommonRequest):
+    """POST /v1/completions."""
+
+    prompt: Any = field(converter=_prompt)
+
+    def input(self) -> PromptInput:
+        """The prompt: raw text, in which spellings of control tokens are text, or token ids."""
+        if isinstance(self.prompt, str):
+            return PromptInput(text=self.prompt)
+        return PromptInput(token_ids=self.prompt)
+
+
+CONVERTER = make_converter()
+forbid_unknown_members(CONVERTER, JsonSchemaFormat, ResponseFormat, StructuredOutputs)
+
+
+def read_chat(body: Mapping[str, Any], model_id: str) -> ChatRequest:
+    """A chat request.
+
+    Raises:
+        InvalidOption: A field is missing, unfit, or cannot be given; located.
+        HttpError: The model is another.
+    """
+    return _read(body, ChatRequest, CHAT, model_id)
+
+
+def read_completion(body: Mapping[str, Any], model_id: str) -> CompletionRequest:
+    """A completion request; raises as :func:`read_chat`."""
+    if "prompt" not in body:
+        raise InvalidOption("is missing", location=Location(field="prompt"))
+    _prompt(body["prompt"])
+    return _read(body, CompletionRequest, COMPLETIONS, model_id)
+
+
+def _read(
+    body: Mapping[str, Any],
+    kind: type[T],
+    refused: Mapping[str, tuple[tuple[Any, ...], str]],
+    model_id: str,
+) -> T:
+    refuse(body, refused)
+    check_format(body.get("response_format"))
+    check_outputs(body.get("structured_outputs"))
+    request = structure(CONVERTER, body, kind)
+    if request.model != model_id:
+        raise HttpError(
+            404,
+            f"the model {request.model!r} does not exist here; there is {model_id!r}",
+            code="model_not_found",
+            param="model",
+        )
+    if request.stream_options is not None and not request.stream:
+        raise InvalidOption(
+            "goes with stream true alone", location=Location(field="stream_options")
+        )
+    return request
+
+
+def to_wire(error: RequestError, limit_field: str) -> None:
+    """Renames an engine's field to the wire's."""
+    location = error.location
+    if location is None or location.field is None:
+        return
+    name = location.field
+    if name == "max_tokens":
+        name = limit_field
+    for inner, outer in WIRE_NAMES.items():
+        if name == inner or name.startswith((f"{inner}.", f"{inner}[")):
+            name = outer + name[len(inner) :]
+    error.location = evolve(location, field=name)
