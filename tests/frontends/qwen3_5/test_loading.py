@@ -213,7 +213,7 @@ def test_the_tensors_of_released_sizes(
     from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
 
     from infernix_qwen3_5.config import parse_config
-    from infernix_qwen3_5.weights import expected_shapes
+    from infernix_qwen3_5.shapes import expected_shapes
 
     config = Qwen3_5Config(
         text_config={
