@@ -176,7 +176,7 @@ def make_converter() -> Converter:
     """A converter for wire classes: JSON types are taken as they are, never converted into one another.
 
     It knows attrs classes, ``str``, ``int``, ``float``, ``bool``, ``None``, ``list``, ``dict[str, Any]`` (taken
-    whole), ``Literal`` and optional forms of these, and ``str | list[str]``.
+    whole), ``Literal`` and optional forms of these, and ``str | list[str] | None``.
     """
     converter = Converter(detailed_validation=True)
     for kind, hook in {
@@ -219,13 +219,13 @@ def make_converter() -> Converter:
     converter.register_structure_hook_func(_is(Literal), literal)
 
     def text_or_texts(value: Any, kind: Any) -> Any:
-        if isinstance(value, str):
-            return [value]
+        if value is None or isinstance(value, str):
+            return value
         if isinstance(value, list):
             return converter.structure(value, list[str])
         raise _Refused(f"a string or an array of strings is needed, not {json_kind(value)}")
 
-    converter.register_structure_hook(str | list[str], text_or_texts)
+    converter.register_structure_hook(str | list[str] | None, text_or_texts)
     return converter
 
 

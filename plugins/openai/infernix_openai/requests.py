@@ -84,7 +84,7 @@ class CommonRequest:
                 seed=self.seed,
             ),
             max_tokens=self.max_tokens,
-            stop=self.stop or (),
+            stop=(self.stop,) if isinstance(self.stop, str) else self.stop or (),
             stop_token_ids=self.stop_token_ids or (),
             constraint_stats=bool(self.constraint_stats),
         )
