@@ -14,6 +14,7 @@ from infernix_core.descriptors import (
     CliCommand,
     MaskProviderPlugin,
     ModelFrontendPlugin,
+    ProtocolPlugin,
     SamplerPlugin,
 )
 from infernix_core.errors import CheckpointError, PluginError
@@ -132,6 +133,22 @@ def test_a_doubled_descriptor_name_names_both_plugins() -> None:
     registry.register(sampler_plugin("same"), "second")
     with pytest.raises(PluginError, match="'first' and plugin 'second'"):
         registry.get(SamplerPlugin, "same")
+
+
+def test_a_protocol_is_found_by_name_and_made_when_it_is_wanted() -> None:
+    made = []
+
+    @hookimpl
+    def infernix_protocols() -> Iterable[ProtocolPlugin]:
+        yield ProtocolPlugin("spoken", create=lambda: made.append("adapter"), description="words")
+
+    registry = PluginRegistry()
+    module = types.SimpleNamespace(infernix_protocols=infernix_protocols)
+    assert registry.register(module, "speech") == ("protocol spoken",)
+    plugin = registry.get(ProtocolPlugin, "spoken")
+    assert (plugin.description, made) == ("words", [])
+    plugin.create()
+    assert made == ["adapter"]
 
 
 def test_frontends_are_chosen_by_recognition() -> None:

@@ -1,7 +1,7 @@
 """Conformance suites: tests that state an interface's contract, to be inherited by a plugin's own tests.
 
 Subclass a suite in a test module, name the class ``Test…``, give its fixture, and pytest runs what is inherited.
-This package alone imports pytest, which is no dependency of Infernix: whoever tests brings it.
+This package alone imports pytest, which is no dependency of Infernix: the extra ``testing`` brings it.
 """
 
 from __future__ import annotations
