@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,10 +158,32 @@ def rewrite_tensors(directory: Path, edit: Any) -> None:
     save_file(edit(load_file(path)), path, metadata={"format": "pt"})
 
 
+def stacked(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Each layer's experts, which transformers saves one by one, in two tensors."""
+    experts: dict[str, dict[int, torch.Tensor]] = {}
+    rest = {}
+    for name, tensor in tensors.items():
+        match = re.fullmatch(r"(.*\.mlp\.experts\.)(\d+)\.(\w+)\.weight", name)
+        if match is None:
+            rest[name] = tensor
+        else:
+            experts.setdefault(match[1] + match[3], {})[int(match[2])] = tensor
+    stacks = {
+        name: torch.stack([parts[index] for index in range(len(parts))])
+        for name, parts in experts.items()
+    }
+    for name in [name for name in stacks if name.endswith(".gate_proj")]:
+        layer = name.removesuffix("gate_proj")
+        halves = (stacks.pop(name), stacks.pop(f"{layer}up_proj"))
+        stacks[f"{layer}gate_up_proj"] = torch.cat(halves, dim=1)
+    return {**rest, **stacks}
+
+
 def as_released(directory: Path, prefix: str = "model.language_model.") -> None:
     """Renames and nests what transformers saved into the form of the published checkpoints."""
 
     def rename(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        tensors = stacked(tensors)
         renamed = {
             name.replace("model.", prefix, 1) if name.startswith("model.") else name: tensor
             for name, tensor in tensors.items()
@@ -173,13 +196,16 @@ def as_released(directory: Path, prefix: str = "model.language_model.") -> None:
     path = directory / "config.json"
     text = json.loads(path.read_text("utf-8"))
     tied = text.pop("tie_word_embeddings", False)
+    kind = text["model_type"].removesuffix("_text")
     write_json(
         path,
         {
-            "architectures": ["Qwen3_5ForConditionalGeneration"],
-            "model_type": "qwen3_5",
+            "architectures": [
+                text["architectures"][0].replace("CausalLM", "ConditionalGeneration")
+            ],
+            "model_type": kind,
             "text_config": text,
-            "vision_config": {"model_type": "qwen3_5"},
+            "vision_config": {"model_type": kind},
             "tie_word_embeddings": tied,
         },
     )

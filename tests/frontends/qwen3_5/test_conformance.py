@@ -11,14 +11,21 @@ from infernix_core.interfaces.frontend import LoadOptions
 from infernix_core.testing.conformance import FrontendSuite
 from tests.frontends.qwen3_5.checkpoints import write_checkpoint
 
+MODES = ("ordinary", "deterministic")
 
-@pytest.fixture(scope="module", params=["ordinary", "deterministic"])
+
+@pytest.fixture(
+    scope="module",
+    params=[(shape, mode) for shape in ("grouped", "mixture") for mode in MODES],
+    ids=" ".join,
+)
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     from infernix_qwen3_5.frontend import Qwen3_5Frontend
 
-    directory: Path = tmp_path_factory.mktemp(request.param)
-    write_checkpoint(directory)
-    options = LoadOptions(deterministic=request.param == "deterministic")
+    shape, mode = request.param
+    directory: Path = tmp_path_factory.mktemp(mode)
+    write_checkpoint(directory, shape)
+    options = LoadOptions(deterministic=mode == "deterministic")
     return Qwen3_5Frontend().load(directory, options)
 
 

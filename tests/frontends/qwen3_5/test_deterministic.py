@@ -11,7 +11,7 @@ import torch
 from tests.frontends.qwen3_5 import oracle
 
 
-@pytest.fixture(scope="module", params=["grouped", "demo"])
+@pytest.fixture(scope="module", params=["grouped", "demo", "mixture"])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     directory: Path = tmp_path_factory.mktemp(request.param)
     model = oracle.saved_model(request.param, directory)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,39 @@ from tests.frontends.qwen3_5 import checkpoints, oracle
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    directory = tmp_path_factory.mktemp("saved") / "Tiny-3.5"
-    return directory, checkpoints.write_checkpoint(directory)
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Any]]:
+    """A shape's checkpoint as transformers saves it, with the model."""
+
+    @cache
+    def write(shape: str) -> tuple[Path, Any]:
+        directory = tmp_path_factory.mktemp(shape) / "Tiny-3.5"
+        return directory, checkpoints.write_checkpoint(directory, shape)
+
+    return write
+
+
+@pytest.fixture(params=["grouped", "mixture"])
+def published(request: pytest.FixtureRequest, saved: Any) -> tuple[Path, Any]:
+    """One to read."""
+    return saved(request.param)
 
 
 @pytest.fixture
-def directory(published: tuple[Path, Any], tmp_path: Path) -> Path:
-    """A copy to break."""
+def form(published: tuple[Path, Any], tmp_path: Path) -> Path:
+    """A copy of it to bring into another form."""
     return Path(shutil.copytree(published[0], tmp_path / "Tiny-3.5"))
+
+
+@pytest.fixture
+def directory(saved: Any, tmp_path: Path) -> Path:
+    """A dense checkpoint to break."""
+    return Path(shutil.copytree(saved("grouped")[0], tmp_path / "Tiny-3.5"))
+
+
+@pytest.fixture
+def mixture(saved: Any, tmp_path: Path) -> Path:
+    """A mixture of experts to break; each expert has tensors of its own."""
+    return Path(shutil.copytree(saved("mixture")[0], tmp_path / "Tiny-3.5"))
 
 
 def load(directory: Path, **options: Any) -> Any:
@@ -65,12 +90,12 @@ def test_as_transformers_saves_it(published: tuple[Path, Any]) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model."])
-def test_as_released(directory: Path, published: tuple[Path, Any], prefix: str) -> None:
-    checkpoints.as_released(directory, prefix)
-    logits_agree(load(directory), published[1])
+def test_as_released(form: Path, published: tuple[Path, Any], prefix: str) -> None:
+    checkpoints.as_released(form, prefix)
+    logits_agree(load(form), published[1])
 
 
-def test_as_mlx_converts_it(directory: Path, published: tuple[Path, Any]) -> None:
+def test_as_mlx_converts_it(form: Path, published: tuple[Path, Any]) -> None:
     """MLX moves the convolution's channels last and adds one to zero-centred norms."""
 
     def convert(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -81,19 +106,20 @@ def test_as_mlx_converts_it(directory: Path, published: tuple[Path, Any]) -> Non
                 tensors[name] = tensor + 1
         return tensors
 
-    checkpoints.rewrite_tensors(directory, convert)
-    checkpoints.as_released(directory, "language_model.model.")
-    logits_agree(load(directory), published[1])
+    checkpoints.rewrite_tensors(form, convert)
+    checkpoints.as_released(form, "language_model.model.")
+    logits_agree(load(form), published[1])
 
 
-def test_shards(directory: Path, published: tuple[Path, Any]) -> None:
-    checkpoints.as_shards(directory)
-    logits_agree(load(directory), published[1])
+def test_shards(form: Path, published: tuple[Path, Any]) -> None:
+    checkpoints.as_shards(form)
+    logits_agree(load(form), published[1])
 
 
+@pytest.mark.parametrize("shape", ["tied", "tied mixture"])
 @pytest.mark.parametrize("level", ["text_config", "top"])
-def test_tied(tmp_path: Path, level: str) -> None:
-    model = checkpoints.write_checkpoint(tmp_path, "tied")
+def test_tied(tmp_path: Path, level: str, shape: str) -> None:
+    model = checkpoints.write_checkpoint(tmp_path, shape)
     checkpoints.as_released(tmp_path)
     if level == "text_config":
         document = json.loads((tmp_path / "config.json").read_text())
@@ -106,15 +132,13 @@ def test_tied(tmp_path: Path, level: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_weights_are_computed_in_float32(
-    directory: Path, dtype: torch.dtype
+    form: Path, published: tuple[Path, Any], dtype: torch.dtype
 ) -> None:
     checkpoints.rewrite_tensors(
-        directory, lambda tensors: {name: tensor.to(dtype) for name, tensor in tensors.items()}
+        form, lambda tensors: {name: tensor.to(dtype) for name, tensor in tensors.items()}
     )
-    from transformers import Qwen3_5ForCausalLM
-
-    model = Qwen3_5ForCausalLM.from_pretrained(directory, dtype=torch.float32)
-    loaded = load(directory)
+    model = type(published[1]).from_pretrained(form, dtype=torch.float32)
+    loaded = load(form)
     assert loaded.target.dtype == torch.float32
     logits_agree(loaded, model)
 
@@ -134,9 +158,15 @@ def test_deterministic_is_passed_on(published: tuple[Path, Any]) -> None:
     assert load(published[0], deterministic=True).target.deterministic
 
 
-def test_layer_types_are_derived_when_absent(directory: Path, published: tuple[Path, Any]) -> None:
-    checkpoints.change_json(directory / "config.json", layer_types=None)
-    logits_agree(load(directory), published[1])
+@pytest.mark.parametrize(("shape", "interval"), [("grouped", None), ("mixture", 2)])
+def test_layer_types_are_derived_when_absent(
+    tmp_path: Path, shape: str, interval: int | None
+) -> None:
+    model = checkpoints.write_checkpoint(tmp_path, shape)
+    checkpoints.change_json(
+        tmp_path / "config.json", layer_types=None, full_attention_interval=interval
+    )
+    logits_agree(load(tmp_path), model)
 
 
 def test_the_template_of_the_tokenizer_config(directory: Path) -> None:
@@ -202,33 +232,46 @@ def test_recognises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hidden", "inter", "layers", "query", "kv", "values", "tied"),
-    [(1024, 3584, 24, 8, 2, 16, True), (5120, 17408, 64, 24, 4, 48, False)],
-    ids=["0.8B", "27B"],
+    ("family", "sizes"),
+    [
+        (
+            "Qwen3_5",
+            {
+                "hidden_size": 1024,
+                "intermediate_size": 3584,
+                "num_hidden_layers": 24,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 2,
+                "linear_num_value_heads": 16,
+                "tie_word_embeddings": True,
+            },
+        ),
+        (
+            "Qwen3_5",
+            {
+                "hidden_size": 5120,
+                "intermediate_size": 17408,
+                "num_hidden_layers": 64,
+                "num_attention_heads": 24,
+                "num_key_value_heads": 4,
+                "linear_num_value_heads": 48,
+            },
+        ),
+        ("Qwen3_5Moe", {}),
+    ],
+    ids=["0.8B", "27B", "35B-A3B"],
 )
-def test_the_tensors_of_released_sizes(
-    hidden: int, inter: int, layers: int, query: int, kv: int, values: int, tied: bool
-) -> None:
+def test_the_tensors_of_released_sizes(family: str, sizes: dict[str, Any]) -> None:
     """Every text tensor of the real shapes, by name and shape, is expected, and no other."""
-    from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
+    import transformers
 
     from infernix_qwen3_5.config import parse_config
     from infernix_qwen3_5.shapes import expected_shapes
 
-    config = Qwen3_5Config(
-        text_config={
-            "hidden_size": hidden,
-            "intermediate_size": inter,
-            "num_hidden_layers": layers,
-            "num_attention_heads": query,
-            "num_key_value_heads": kv,
-            "linear_num_value_heads": values,
-            "tie_word_embeddings": tied,
-        },
-        tie_word_embeddings=tied,
-    )
+    tied = sizes.get("tie_word_embeddings", False)
+    config = getattr(transformers, f"{family}Config")(text_config=sizes, tie_word_embeddings=tied)
     with torch.device("meta"):
-        model = Qwen3_5ForConditionalGeneration(config)
+        model = getattr(transformers, f"{family}ForConditionalGeneration")(config)
     shapes = {
         name: tuple(parameter.shape)
         for name, parameter in model.named_parameters()
@@ -260,8 +303,11 @@ def test_the_tensors_of_released_sizes(
         ({"max_position_embeddings": None}, ["max_position_embeddings", "missing"]),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, ["rope_type", "yarn"]),
         ({"dtype": "float8"}, ["dtype", "float8", "bfloat16"]),
-        ({"model_type": "qwen3_5_moe_text"}, ["mixture-of-experts", "qwen3_5_moe"]),
-        ({"num_experts": 8}, ["mixture-of-experts"]),
+        (
+            {"model_type": "qwen3_5_moe_text"},
+            ["config.json", "a mixture of experts", "no router", "layers.0.mlp.gate_proj.weight"],
+        ),
+        ({"num_experts": 8}, ["config.json", "num_experts", "8", "dense", "qwen3_5_text"]),
         ({"quantization_config": {"bits": 4}}, ["quantization_config"]),
         ({"model_type": "llama"}, ["model_type", "llama", "qwen3_5"]),
         ({"eos_token_id": "end"}, ["eos_token_id", "end"]),
@@ -276,6 +322,47 @@ def test_configurations_that_do_not_fit(
 ) -> None:
     checkpoints.change_json(directory / "config.json", **changes)
     fails(directory, *words)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_experts_per_tok": 11}, ["config.json", "num_experts_per_tok", "num_experts = 10"]),
+        ({"num_experts": 0}, ["num_experts", "0", "at least 1"]),
+        ({"num_experts": 9}, ["layers.0.mlp.gate.weight", "[10, 48]", "[9, 48]"]),
+        ({"num_experts": 11}, ["9 tensors are missing", "layers.0.mlp.experts.10.gate_proj"]),
+        ({"moe_intermediate_size": 41}, ["experts.0.gate_proj.weight", "[40, 48]", "[41, 48]"]),
+        (
+            {"shared_expert_intermediate_size": 57},
+            ["shared_expert.gate_proj.weight", "[56, 48]", "[57, 48]"],
+        ),
+        ({"mlp_only_layers": [0]}, ["config.json", "mlp_only_layers", "[0]", "[]"]),
+        ({"decoder_sparse_step": 2}, ["decoder_sparse_step", "2", "1"]),
+        ({"norm_topk_prob": False}, ["norm_topk_prob", "false", "True"]),
+        (
+            {"model_type": "qwen3_5_text", "num_experts": None, "intermediate_size": 40},
+            ["config.json", "dense", "layer 0", "a router", "layers.0.mlp.gate.weight"],
+        ),
+    ],
+)
+def test_mixtures_that_do_not_fit(mixture: Path, changes: dict[str, Any], words: list[str]) -> None:
+    checkpoints.change_json(mixture / "config.json", **changes)
+    fails(mixture, *words)
+
+
+def test_keys_of_older_families_that_change_nothing(
+    mixture: Path, saved: Callable[[str], tuple[Path, Any]]
+) -> None:
+    checkpoints.change_json(
+        mixture / "config.json", mlp_only_layers=[], decoder_sparse_step=1, norm_topk_prob=True
+    )
+    logits_agree(load(mixture), saved("mixture")[1])
+
+
+def test_a_text_part_of_the_other_kind(mixture: Path) -> None:
+    checkpoints.as_released(mixture)
+    checkpoints.change_json(mixture / "config.json", model_type="qwen3_5")
+    fails(mixture, "config.json: text_config", "model_type", "qwen3_5_moe_text", "qwen3_5")
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer.json", "model.safetensors"])
@@ -342,6 +429,73 @@ def test_a_tensor_of_the_wrong_type(directory: Path) -> None:
 
     checkpoints.rewrite_tensors(directory, edit)
     fails(directory, "model.safetensors", "layers.0.mlp.up_proj.weight", "F8_E4M3", "BF16")
+
+
+def test_both_forms_of_experts_load_to_the_same(mixture: Path) -> None:
+    each = load(mixture).target.weights.layers
+    checkpoints.rewrite_tensors(mixture, checkpoints.stacked)
+    together = load(mixture).target.weights.layers
+    for left, right in zip(each, together, strict=True):
+        assert torch.equal(left.mlp.inputs, right.mlp.inputs)
+        for name in ("gate_up", "down"):
+            pairs = zip(getattr(left.mlp, name), getattr(right.mlp, name), strict=True)
+            assert all(torch.equal(*pair) for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("removed", "words"),
+    [
+        (
+            "layers.1.mlp.experts.7.down_proj",
+            ["layers.1.mlp.experts.7.down_proj.weight is missing"],
+        ),
+        (".experts.9.", ["9 tensors are missing", "layers.0.mlp.experts.9.gate_proj.weight"]),
+        (".experts.", ["6 tensors are missing", "layers.0.mlp.experts.gate_up_proj"]),
+        ("layers.2.mlp.gate.", ["layers.2.mlp.gate.weight is missing"]),
+        ("shared_expert_gate", ["layers.0.mlp.shared_expert_gate.weight"]),
+    ],
+)
+def test_experts_that_are_missing(mixture: Path, removed: str, words: list[str]) -> None:
+    checkpoints.rewrite_tensors(mixture, without(removed))
+    fails(mixture, *words, "model.safetensors")
+
+
+def test_stacked_experts_that_do_not_fit(mixture: Path) -> None:
+    checkpoints.rewrite_tensors(mixture, checkpoints.stacked)
+    name = "model.layers.1.mlp.experts.gate_up_proj"
+    for shape in ([9, 80, 48], [10, 48, 80], [10, 81, 48]):
+        checkpoints.rewrite_tensors(
+            mixture, lambda tensors, shape=shape: {**tensors, name: torch.zeros(shape)}
+        )
+        fails(mixture, "model.safetensors", name, str(shape), "[10, 80, 48]")
+    checkpoints.rewrite_tensors(mixture, without(name))
+    fails(mixture, f"{name} is missing", "model.safetensors")
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_experts_in_two_forms(mixture: Path, layer: int) -> None:
+    """In one layer, and in one file of shards that were made differently."""
+
+    def edit(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        other = {name: t for name, t in checkpoints.stacked(tensors).items() if "experts." in name}
+        drop = without("layers.1.mlp.experts.")(tensors) if layer else tensors
+        return {**drop, **{name: t for name, t in other.items() if f"layers.{layer}." in name}}
+
+    checkpoints.rewrite_tensors(mixture, edit)
+    fails(
+        mixture,
+        "model.safetensors",
+        "one form",
+        "layers.0.mlp.experts.",
+        f"layers.{layer}.mlp.experts.",
+        "_proj in model.safetensors",
+    )
+
+
+def test_an_expert_in_a_shard_that_is_not_there(mixture: Path) -> None:
+    checkpoints.as_shards(mixture)
+    (mixture / "model-00002-of-00003.safetensors").unlink()
+    fails(mixture, "model-00002-of-00003.safetensors", "missing", "index.json")
 
 
 @pytest.mark.parametrize("size", [0, 5, 100, 20_000])
