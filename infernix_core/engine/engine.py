@@ -62,7 +62,7 @@ class Engine:
 
     Args:
         model: The loaded checkpoint.
-        mask_provider: Makes the mask provider; called on the first constrained request.
+        mask_provider: Makes the mask provider; called when the first constrained request or ``warm_up`` needs it.
         sampler: The sampler.
         backend: The speculative backend, or ``None``.
         policy: Chooses draft widths; ``None`` gives every row as many as the options allow.
@@ -184,6 +184,10 @@ class Engine:
         except EngineUnavailable:
             return False
         return True
+
+    def warm_up(self) -> None:
+        """Makes and binds the mask provider now, which the first constrained request would wait for."""
+        self._grammars.bind()
 
     def prepare(self, prompt: PromptInput) -> PreparedPrompt:
         """Renders and encodes a prompt. Compiles nothing.

@@ -31,7 +31,7 @@ class GrammarCache:
     compares the key, and parses nothing. Thread-safe; no lock is held while a grammar is built.
 
     Args:
-        bind: Binds the mask provider; called once, on the first constrained request.
+        bind: Binds the mask provider; called once.
         capacity: Bytes to keep: compiled grammars and the source texts that are their keys. Grammars grow
             while they are used; :meth:`refresh` reads a size again. A grammar that is larger than the
             capacity is never kept.
@@ -60,6 +60,13 @@ class GrammarCache:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def bind(self) -> BoundMaskProvider:
+        """The mask provider over the vocabulary; made once, by whoever needs it first."""
+        with self._bind_lock:
+            if self._provider is None:
+                self._provider = self._bind()
+            return self._provider
+
     def get(self, language: Language) -> tuple[CompiledGrammar, str]:
         """The compiled language, and how it was had: ``hit``, ``built`` or ``waited``.
 
@@ -79,7 +86,7 @@ class GrammarCache:
             return future.result(), "waited"
         try:
             with self._cold:
-                compiled = self._bound().compile(language)
+                compiled = self.bind().compile(language)
             entry = _Kept(compiled, key_size(language), compiled.memory_size)
         except BaseException as error:
             with self._lock:
@@ -116,12 +123,6 @@ class GrammarCache:
     def _drop(self, language: Language) -> None:
         entry = self._kept.pop(language)
         self._total -= entry.key_size + entry.size
-
-    def _bound(self) -> BoundMaskProvider:
-        with self._bind_lock:
-            if self._provider is None:
-                self._provider = self._bind()
-            return self._provider
 
 
 #: A language's own objects, and the cache's for it.

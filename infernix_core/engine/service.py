@@ -95,16 +95,23 @@ class Generation:
 
     def _receive(self, event: Event) -> None:
         """Called on the engine's thread. One wake-up may bring several events."""
-        self._events.append(event)
         try:
+            if isinstance(event, GenerationEnd):
+                self._loop.call_soon_threadsafe(self._finish, event)
+                return
+            self._events.append(event)
             if not self._news.is_set():
                 self._loop.call_soon_threadsafe(self._news.set)
-            if isinstance(event, GenerationEnd):
-                self.final = event.result
-                self._loop.call_soon_threadsafe(self._ended, self)
         except RuntimeError:
             # The loop is closed: nobody is left to read.
             self.cancel()
+
+    def _finish(self, event: GenerationEnd) -> None:
+        """On the loop: first the service's books, then the news, so that a reader of the end finds them right."""
+        self.final = event.result
+        self._ended(self)
+        self._events.append(event)
+        self._news.set()
 
 
 class GenerationService:

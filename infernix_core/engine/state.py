@@ -32,7 +32,7 @@ class LaneState:
     device: torch.device
     _tensors: dict[str, Tensor] = field(factory=dict, init=False)
     _slots: tuple[str, ...] = field(default=(), init=False)
-    _indices: dict[tuple[int, ...], Tensor] = field(factory=dict, init=False)
+    _indices: dict[tuple[int, ...], Tensor | slice] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         leading = {
@@ -59,11 +59,23 @@ class LaneState:
 
     def read_slot(self, name: str, lanes: Sequence[int]) -> Tensor:
         """See ``StateViews``."""
-        return self._tensors[name].index_select(0, self._index(lanes))
+        index = self._index(lanes)
+        tensor = self._tensors[name]
+        return tensor[index].clone() if isinstance(index, slice) else tensor.index_select(0, index)
+
+    def peek_slot(self, name: str, lanes: Sequence[int]) -> Tensor:
+        """See ``StateViews``."""
+        index = self._index(lanes)
+        tensor = self._tensors[name]
+        return tensor[index] if isinstance(index, slice) else tensor.index_select(0, index)
 
     def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
         """See ``StateViews``."""
-        self._tensors[name].index_copy_(0, self._index(lanes), value)
+        index = self._index(lanes)
+        if isinstance(index, slice):
+            self._tensors[name][index] = value
+        else:
+            self._tensors[name].index_copy_(0, index, value)
 
     def read_pages(self, name: str, lane: int, length: int) -> Tensor:
         """See ``StateViews``."""
@@ -81,13 +93,19 @@ class LaneState:
         """See ``StateViews``."""
         self._tensors[name][: value.shape[0], : value.shape[1]] = value
 
-    def _index(self, lanes: Sequence[int]) -> Tensor:
-        """The lanes as an index tensor. A round asks for the same ones many times, and rounds repeat."""
+    def _index(self, lanes: Sequence[int]) -> Tensor | slice:
+        """The lanes as a slice where they lie side by side, else as an index tensor.
+
+        A round asks for the same ones many times, and rounds repeat.
+        """
         key = tuple(lanes)
         index = self._indices.get(key)
         if index is None:
             if len(self._indices) >= 256:
                 self._indices.clear()
-            index = torch.tensor(key, dtype=torch.int64, device=self.device)
+            if key and key == tuple(range(key[0], key[0] + len(key))):
+                index = slice(key[0], key[0] + len(key))
+            else:
+                index = torch.tensor(key, dtype=torch.int64, device=self.device)
             self._indices[key] = index
         return index

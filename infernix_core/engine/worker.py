@@ -30,6 +30,9 @@ from infernix_core.interfaces.speculative import DraftPolicy
 
 _log = logging.getLogger(__name__)
 
+#: Callers pass this on to strangers, so the fault's own words are in the log and the error's cause alone.
+STOPPED = "the engine has stopped after an internal fault, which its log tells"
+
 
 class RowFault(IntegrityError):
     """One request's matcher failed while its masks were filled."""
@@ -117,8 +120,7 @@ class Worker:
     def require_available(self) -> None:
         """Raises EngineUnavailable when no work is accepted any more."""
         if self._failure is not None:
-            message = f"the engine has stopped: {self._failure}"
-            raise EngineUnavailable(message) from self._failure
+            raise EngineUnavailable(STOPPED) from self._failure
         if self._closing:
             raise EngineUnavailable("the engine is closed")
 
@@ -343,7 +345,8 @@ class Worker:
             if failure is None:
                 request.finish(FinishReason.CANCELLED)
             else:
-                error = EngineUnavailable(f"the engine has stopped: {failure}")
+                error = EngineUnavailable(STOPPED)
+                error.__cause__ = failure
                 request.finish(FinishReason.ERROR, error=error)
 
 

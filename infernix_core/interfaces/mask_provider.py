@@ -86,7 +86,7 @@ class MaskProvider(Protocol):
     """The provider family's root object."""
 
     def bind(self, vocabulary: Vocabulary) -> BoundMaskProvider:
-        """Indexes a vocabulary. Called once per model, on the first constrained request."""
+        """Indexes a vocabulary. Called once per model, before its first constrained request."""
 
     def explain(self, language: Language) -> str:
         """The language's reduced form as text, for people. Compiles nothing against a vocabulary.

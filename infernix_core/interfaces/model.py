@@ -47,6 +47,11 @@ class StateViews(Protocol):
     def read_slot(self, name: str, lanes: Sequence[int]) -> Tensor:
         """The SLOT records of these lanes: [N, *shape]. A copy; writing into it changes nothing."""
 
+    def peek_slot(self, name: str, lanes: Sequence[int]) -> Tensor:
+        """What ``read_slot`` gives, but not to be written, and only good until the slots change: a view
+        where the lanes lie side by side in order.
+        """
+
     def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
         """Overwrites the SLOT records of these lanes with ``value`` [N, *shape]."""
 

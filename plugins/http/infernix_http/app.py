@@ -21,6 +21,7 @@ from infernix_http.wire_errors import HttpError, wire_error
 _log = logging.getLogger(__name__)
 
 SERVICE = web.AppKey("service", GenerationService)
+REQUEST_ID = web.RequestKey("request_id", str)
 
 MIB = 1 << 20
 
@@ -68,7 +69,7 @@ def make_app(
         await service.drain(options.drain_timeout)
 
     async def name_response(request: web.Request, response: web.StreamResponse) -> None:
-        if (name := request.get("request_id")) is not None:
+        if (name := request.get(REQUEST_ID)) is not None:
             response.headers.setdefault("x-request-id", name)
 
     app.on_shutdown.append(drain)
@@ -78,8 +79,7 @@ def make_app(
 
 def request_id(request: web.Request) -> str:
     """The id under which a request is logged and answered."""
-    name: str = request["request_id"]
-    return name
+    return request[REQUEST_ID]
 
 
 async def _health(request: web.Request) -> web.Response:
@@ -93,7 +93,7 @@ async def _identify(request: web.Request, handler: Handler) -> web.StreamRespons
     """Gives the request its id, and one line in the log at its end."""
     given = request.headers.get("x-request-id", "")
     name = given if _REQUEST_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
-    request["request_id"] = name
+    request[REQUEST_ID] = name
     started = time.monotonic()
     status: int | str = "gone"  # a handler that was cancelled: its client is
     try:

@@ -139,6 +139,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         listen(namespace.host, namespace.port) as bound,
         Engine.load(model.directory, options=options, registry=registry) as engine,
     ):
+        engine.warm_up()
         return asyncio.run(_serve(engine, model_id, api_key, bound, namespace, registry))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from aiohttp import web
-from attrs import fields
+from attrs import fields, has
 from cattrs import BaseConverter, Converter
 from cattrs.cols import list_structure_factory
 from cattrs.errors import (
@@ -207,6 +207,11 @@ def make_converter() -> Converter:
 
     converter.register_structure_hook_factory(_is(list))(listed)
 
+    def classes(kind: Any, converter: BaseConverter) -> Callable[[Any, Any], Any]:
+        return _members_of(kind, converter, forbid=False)
+
+    converter.register_structure_hook_factory(has)(classes)
+
     def literal(value: Any, kind: Any) -> Any:
         for choice in get_args(kind):
             if type(value) is type(choice) and value == choice:
@@ -232,9 +237,18 @@ def make_converter() -> Converter:
 def forbid_unknown_members(converter: Converter, *kinds: type) -> None:
     """From now on, objects of these attrs classes may hold no members that the class lacks."""
     for kind in kinds:
-        converter.register_structure_hook(
-            kind, make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=True)
-        )
+        converter.register_structure_hook(kind, _members_of(kind, converter, forbid=True))
+
+
+def _members_of(kind: Any, converter: BaseConverter, *, forbid: bool) -> Callable[[Any, Any], Any]:
+    members = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=forbid)
+
+    def structure(value: Any, kind: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _Refused(f"an object is needed, not {json_kind(value)}")
+        return members(value, kind)
+
+    return structure
 
 
 def structure(converter: Converter, value: Any, kind: type[T], *, path: str = "") -> T:

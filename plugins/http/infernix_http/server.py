@@ -32,6 +32,10 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         InvalidOption: The address cannot be used here, or the port is taken.
     """
+    if not 0 <= port <= 65535:
+        raise InvalidOption(
+            f"{port} is no port", location=Location(field="--port"), hint="0 to 65535"
+        )
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
@@ -51,7 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
         except BaseException:
             bound.close()
             raise
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidOption(
             f"cannot listen at {host} port {port}: {reason}",
@@ -95,6 +99,8 @@ async def run(
     await runner.setup()
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is signal.SIG_IGN:
+                continue  # a process started to ignore it (nohup) goes on ignoring it
             with contextlib.suppress(NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, signalled, number)
         await web.SockSite(runner, bound).start()

@@ -17,17 +17,17 @@ from infernix_core.engine.request import (
     TextDelta,
 )
 from infernix_core.engine.service import Generation, GenerationService
-from infernix_core.errors import ConstraintError, EngineUnavailable, RequestError
-from infernix_core.interfaces.frontend import Channel, PromptInput
+from infernix_core.errors import EngineUnavailable, RequestError
+from infernix_core.interfaces.frontend import Channel
 from infernix_http.app import request_id
 from infernix_http.json_body import read_object
 from infernix_http.sse import EventStream, dump, events
 from infernix_http.wire_errors import HttpError, wire_error
 from infernix_openai.chat import ChatFormat
 from infernix_openai.completions import CompletionFormat
-from infernix_openai.content import ContentSource, place
+from infernix_openai.content import ContentSource
 from infernix_openai.replies import Head
-from infernix_openai.requests import CommonRequest, read_chat, read_completion, to_wire
+from infernix_openai.requests import CommonRequest, read_chat, read_completion
 
 
 class Format(Protocol):
@@ -70,15 +70,12 @@ class OpenAIAdapter:
         async def chat(request: web.Request) -> web.StreamResponse:
             body = await read_object(request)
             asked = read_chat(body, service.model_id)
-            limit = "max_tokens" if asked.max_completion_tokens is None else "max_completion_tokens"
-            return await _answer(request, service, asked, asked.prompt(), ChatFormat(), limit)
+            return await _answer(request, service, asked, ChatFormat())
 
         async def completions(request: web.Request) -> web.StreamResponse:
             body = await read_object(request)
             asked = read_completion(body, service.model_id)
-            return await _answer(
-                request, service, asked, asked.input(), CompletionFormat(), "max_tokens"
-            )
+            return await _answer(request, service, asked, CompletionFormat())
 
         return [
             web.get("/v1/models", models),
@@ -109,24 +106,22 @@ async def _answer(
     request: web.Request,
     service: GenerationService,
     asked: CommonRequest,
-    prompt: PromptInput,
     form: Format,
-    limit: str,
 ) -> web.StreamResponse:
     """Submits, and answers in one piece or as a stream. The generation never outlives the handler."""
     source = asked.source()
+    prompt, options = asked.prompt_input(), asked.options(source)
     try:
-        generation = await service.submit(
-            prompt, asked.options(source), request_id=request_id(request)
-        )
+        generation = await service.submit(prompt, options, request_id=request_id(request))
     except RequestError as error:
-        raise _on_the_wire(error, source, limit) from None
+        asked.locate(error, source)
+        raise
     head = Head(f"{form.prefix}-{uuid.uuid4().hex}", int(time.time()), service.model_id)
     try:
         if asked.stream:
             return await _stream(request, generation, asked, source, form, head)
         result = await generation.result()
-        if (failure := _failure(result, source)) is not None:
+        if (failure := _failure(result, asked, source)) is not None:
             raise failure
         return _json(form.whole(head, result))
     finally:
@@ -160,7 +155,7 @@ async def _stream(
             await stream.send({**form.delta(head, event.channel, event.text), **counted})
         elif isinstance(event, GenerationEnd):
             result = event.result
-            if (failure := _failure(result, source)) is not None:
+            if (failure := _failure(result, asked, source)) is not None:
                 if not stream.opened:
                     raise failure
                 # A data object with a truthy error is what the SDK raises as an APIError.
@@ -175,24 +170,18 @@ async def _stream(
     return stream.response
 
 
-def _failure(result: GenerationResult, source: ContentSource) -> BaseException | None:
+def _failure(
+    result: GenerationResult, asked: CommonRequest, source: ContentSource
+) -> BaseException | None:
     """Why there is no answer, if there is none."""
     if result.error is not None:
         error = result.error.error
-        if isinstance(error, ConstraintError):
-            place(error, source.path)
+        if isinstance(error, RequestError):
+            asked.locate(error, source)
         return error
     if result.finish_reason is FinishReason.CANCELLED:
         return EngineUnavailable("the server is shutting down; the request was cancelled")
     return None
-
-
-def _on_the_wire(error: RequestError, source: ContentSource, limit: str) -> RequestError:
-    if isinstance(error, ConstraintError):
-        place(error, source.path)
-    else:
-        to_wire(error, limit)
-    return error
 
 
 def _json(body: dict[str, Any]) -> web.Response:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from attrs import evolve, frozen
@@ -20,7 +18,8 @@ from infernix_core.interfaces.constraints import (
 from infernix_http.json_body import json_kind, json_text
 
 FORMATS = ("text", "json_object", "json_schema")
-KINDS = ("grammar", "regex", "choice")
+MAKERS = {"grammar": Grammar, "regex": Regex, "choice": Choice}
+KINDS = tuple(MAKERS)
 
 
 @frozen
@@ -56,21 +55,6 @@ class ContentSource:
 
     constraint: OutputConstraint | None = None
     path: str = "response_format"
-
-    @contextmanager
-    def located(self) -> Iterator[None]:
-        """Constraint errors raised inside are located at the wire path."""
-        try:
-            yield
-        except ConstraintError as error:
-            place(error, self.path)
-            raise
-
-
-def place(error: ConstraintError, path: str) -> None:
-    """Locates a constraint error in the request; what it says about its source text stays."""
-    location = error.location if error.location is not None else Location()
-    error.location = evolve(location, field=path)
 
 
 def check_format(value: Any) -> None:
@@ -141,11 +125,14 @@ def content_source(
             hint="leave out one of them",
         )
     (kind,) = given
-    source = ContentSource(path=f"structured_outputs.{kind}")
-    with source.located():
-        value = getattr(outputs, kind)
-        made: OutputConstraint = {"grammar": Grammar, "regex": Regex, "choice": Choice}[kind](value)
-    return evolve(source, constraint=made)
+    path = f"structured_outputs.{kind}"
+    try:
+        made: OutputConstraint = MAKERS[kind](getattr(outputs, kind))
+    except ConstraintError as error:
+        location = error.location if error.location is not None else Location()
+        error.location = evolve(location, field=path)
+        raise
+    return ContentSource(made, path)
 
 
 def _of_format(response_format: ResponseFormat) -> ContentSource:

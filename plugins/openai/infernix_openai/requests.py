@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 from attrs import evolve, field, frozen
 
 from infernix_core.engine.request import RequestOptions
-from infernix_core.errors import InvalidOption, Location, RequestError
+from infernix_core.errors import (
+    ConstraintError,
+    InvalidOption,
+    InvalidPrompt,
+    Location,
+    RequestError,
+)
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_http.json_body import forbid_unknown_members, make_converter, structure
@@ -25,9 +31,6 @@ from infernix_openai.content import (
 from infernix_openai.refused import CHAT, COMPLETIONS, refuse
 
 T = TypeVar("T", bound="CommonRequest")
-
-#: Names of the engine's fields that are spelt otherwise on the wire.
-WIRE_NAMES = {"template_options": "chat_template_kwargs", "prompt.messages": "messages"}
 
 
 @frozen(kw_only=True)
@@ -65,6 +68,32 @@ class CommonRequest:
     def include_usage(self) -> bool:
         """Whether a stream ends with a chunk of token counts."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @property
+    def prompt_field(self) -> str:
+        """Where the prompt stands."""
+        return "prompt"
+
+    def wire_name(self, field: str) -> str:
+        """How the wire spells a field that the engine names."""
+        return field
+
+    def locate(self, error: RequestError, source: ContentSource) -> None:
+        """Locates an engine's error in this request: at the constraint's source, at the prompt, or at the
+        field that it names.
+        """
+        location = error.location if error.location is not None else Location()
+        if isinstance(error, ConstraintError):
+            name: str | None = source.path
+        elif location.field is not None:
+            name = self.wire_name(location.field)
+        else:
+            name = self.prompt_field if isinstance(error, InvalidPrompt) else None
+        error.location = evolve(location, field=name)
+
+    def prompt_input(self) -> PromptInput:
+        """The prompt as the engine takes it."""
+        raise NotImplementedError
 
     def source(self) -> ContentSource:
         """The constraint; see :func:`infernix_openai.content.content_source`."""
@@ -104,8 +133,21 @@ class ChatRequest(CommonRequest):
     preserve_thinking: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
-    def prompt(self) -> PromptInput:
-        """The prompt.
+    @property
+    def prompt_field(self) -> str:
+        """Where the prompt stands."""
+        return "messages"
+
+    def wire_name(self, field: str) -> str:
+        """See :class:`CommonRequest`."""
+        if field == "max_tokens" and self.max_completion_tokens is not None:
+            return "max_completion_tokens"
+        if field.startswith("template_options."):
+            return field.replace("template_options", "chat_template_kwargs", 1)
+        return field
+
+    def prompt_input(self) -> PromptInput:
+        """The messages, and how to think.
 
         Raises:
             InvalidOption: The ways to ask for thinking contradict each other.
@@ -174,8 +216,12 @@ class CompletionRequest(CommonRequest):
 
     prompt: Any = field(converter=_prompt)
 
-    def input(self) -> PromptInput:
-        """The prompt: raw text, in which spellings of control tokens are text, or token ids."""
+    def wire_name(self, field: str) -> str:
+        """See :class:`CommonRequest`."""
+        return field.replace("token_ids", "prompt", 1) if field.startswith("token_ids") else field
+
+    def prompt_input(self) -> PromptInput:
+        """Raw text, in which spellings of control tokens are text, or token ids."""
         if isinstance(self.prompt, str):
             return PromptInput(text=self.prompt)
         return PromptInput(token_ids=self.prompt)
@@ -225,17 +271,3 @@ def _read(
             "goes with stream true alone", location=Location(field="stream_options")
         )
     return request
-
-
-def to_wire(error: RequestError, limit_field: str) -> None:
-    """Renames an engine's field to the wire's."""
-    location = error.location
-    if location is None or location.field is None:
-        return
-    name = location.field
-    if name == "max_tokens":
-        name = limit_field
-    for inner, outer in WIRE_NAMES.items():
-        if name == inner or name.startswith((f"{inner}.", f"{inner}[")):
-            name = outer + name[len(inner) :]
-    error.location = evolve(location, field=name)

@@ -1,0 +1,244 @@
+"""The engine behind an event loop: events in order, cancellation at any time, a loop that never waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from infernix_core.engine.request import (
+    FinishReason,
+    GenerationEnd,
+    GenerationStart,
+    RequestOptions,
+    TextDelta,
+)
+from infernix_core.engine.service import GenerationService, log_line
+from infernix_core.errors import EngineUnavailable, InvalidOption, InvalidPrompt, QueueFull
+from infernix_core.interfaces.constraints import Choice
+from infernix_core.interfaces.frontend import PromptInput
+from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_core.testing.plain_provider import PlainProvider
+from tests.core.conftest import answer, chat
+
+SEEDED = RequestOptions(sampling=SamplingOptions(seed=3), max_tokens=12)
+
+
+def run(coroutine: Any) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(60):
+            return await coroutine
+
+    return asyncio.run(bounded())
+
+
+class SlowProvider:
+    """Its builds wait until they may go on."""
+
+    def __init__(self) -> None:
+        self.building, self.go = threading.Event(), threading.Event()
+
+    def bind(self, vocabulary: Any) -> Any:
+        self.plain = PlainProvider().bind(vocabulary)
+        return self
+
+    def compile(self, language: Any) -> Any:
+        self.building.set()
+        assert self.go.wait(60)
+        return self.plain.compile(language)
+
+
+def test_events_come_in_order_and_are_those_of_the_engine(make_engine) -> None:
+    engine = make_engine()
+    expected = answer(engine, "abc", seed=3, max_tokens=12)
+
+    async def main() -> list[Any]:
+        service = GenerationService(engine, model_id="toy")
+        generation = await service.submit(PromptInput(text="abc"), SEEDED, request_id="r")
+        return [event async for event in generation]
+
+    start, *deltas, end = run(main())
+    assert isinstance(start, GenerationStart)
+    assert all(isinstance(event, TextDelta) for event in deltas)
+    assert "".join(event.text for event in deltas) == expected.text
+    assert isinstance(end, GenerationEnd)
+    assert end.result.token_ids == expected.token_ids
+
+
+def test_many_requests_at_once_do_not_mix(make_engine) -> None:
+    engine = make_engine(lanes=3)
+    prompts = [f"prompt {index}" for index in range(24)]
+    expected = [answer(engine, prompt, seed=3, max_tokens=12).text for prompt in prompts]
+
+    async def one(service: GenerationService, prompt: str) -> str:
+        generation = await service.submit(PromptInput(text=prompt), SEEDED, request_id=prompt)
+        return (await generation.result()).text
+
+    async def main() -> list[str]:
+        service = GenerationService(engine, model_id="toy")
+        texts = await asyncio.gather(*(one(service, prompt) for prompt in prompts))
+        assert service.live == 0
+        return texts
+
+    assert run(main()) == expected
+
+
+def test_the_services_defaults_fill_what_a_request_leaves_open(make_engine) -> None:
+    engine = make_engine()
+
+    async def main() -> None:
+        service = GenerationService(
+            engine, model_id="toy", default_max_tokens=5, enable_thinking=True
+        )
+
+        async def ask(prompt: PromptInput, **options: Any) -> Any:
+            generation = await service.submit(prompt, RequestOptions(**options), request_id="r")
+            return await generation.result()
+
+        silent = PromptInput(messages=[{"role": "user", "content": "x"}])
+        result = await ask(silent, constraint=Choice(["a"]))
+        assert (result.usage.completion_tokens, result.text) == (5, "")
+        result = await ask(chat("x", thinking=False), constraint=Choice(["a"]), max_tokens=9)
+        assert result.text == "a"
+
+    run(main())
+
+
+def test_the_loop_goes_on_while_a_grammar_is_built(make_engine) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider)
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        options = RequestOptions(constraint=Choice(["a"]), max_tokens=4)
+        slow = asyncio.create_task(
+            service.submit(PromptInput(text="x"), options, request_id="slow")
+        )
+        await asyncio.to_thread(provider.building.wait, 60)
+        generation = await service.submit(PromptInput(text="abc"), SEEDED, request_id="r")
+        assert (await generation.result()).finish_reason is FinishReason.LENGTH
+        assert not slow.done()
+        provider.go.set()
+        assert (await (await slow).result()).text == "a"
+
+    run(main())
+
+
+def test_a_caller_that_is_cancelled_during_preparation_takes_the_request_along(make_engine) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider)
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        options = RequestOptions(constraint=Choice(["ab" * 1500]), max_tokens=4000)
+        task = asyncio.create_task(service.submit(PromptInput(text="x"), options, request_id="r"))
+        await asyncio.to_thread(provider.building.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert service.live == 1
+        provider.go.set()
+        await service.drain()
+        assert service.live == engine.outstanding == 0
+
+    run(main())
+
+
+def test_refusals_reach_the_caller_and_leave_nothing_behind(make_engine) -> None:
+    engine = make_engine()
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        for prompt, options, error in (
+            (PromptInput(text=""), RequestOptions(), InvalidPrompt),
+            (PromptInput(text="x"), RequestOptions(max_tokens=-1), InvalidOption),
+        ):
+            with pytest.raises(error):
+                await service.submit(prompt, options, request_id="r")
+            assert service.live == engine.outstanding == 0
+
+    run(main())
+
+
+def test_a_full_service_refuses_at_once(make_engine) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider, lanes=1, queue_limit=1)
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        options = RequestOptions(constraint=Choice(["a"]), max_tokens=4)
+        tasks = [
+            asyncio.create_task(service.submit(PromptInput(text="x"), options, request_id="r"))
+            for _ in range(2)
+        ]
+        await asyncio.to_thread(provider.building.wait, 60)
+        with pytest.raises(QueueFull):
+            await service.submit(PromptInput(text="x"), options, request_id="r")
+        provider.go.set()
+        for task in tasks:
+            assert (await (await task).result()).text == "a"
+        await (await service.submit(PromptInput(text="x"), options, request_id="r")).result()
+
+    run(main())
+
+
+def test_draining_lets_requests_finish_and_takes_no_more(make_engine) -> None:
+    engine = make_engine()
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        options = RequestOptions(max_tokens=200, sampling=SamplingOptions(seed=1))
+        generation = await service.submit(PromptInput(text="x"), options, request_id="r")
+        assert service.available
+        await service.drain()
+        assert not service.available
+        assert (await generation.result()).finish_reason is not FinishReason.CANCELLED
+        with pytest.raises(EngineUnavailable):
+            await service.submit(PromptInput(text="x"), options, request_id="r")
+
+    run(main())
+
+
+def test_a_drain_that_takes_too_long_cancels(make_engine) -> None:
+    engine = make_engine(max_context=4096)
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        options = RequestOptions(constraint=Choice(["ab" * 1500]), sampling=SamplingOptions(seed=1))
+        generations = [
+            await service.submit(PromptInput(text="x"), options, request_id="r") for _ in range(3)
+        ]
+        await service.drain(0.0)
+        for generation in generations:
+            result = await generation.result()
+            assert result.finish_reason in (FinishReason.CANCELLED, FinishReason.STOP)
+        assert service.live == engine.outstanding == 0
+
+    run(main())
+
+
+def test_the_log_line_has_counts_and_no_text(make_engine) -> None:
+    engine = make_engine()
+    result = answer(engine, "secret prompt", constraint=Choice(["private"]), max_tokens=20)
+    line = log_line(result)
+    assert "secret" not in line
+    assert "private" not in line
+    assert f"completion_tokens={result.usage.completion_tokens}" in line
+    assert "finish=stop" in line
+    assert "constraint=choice" in line
+    assert "grammar=built" in line
+
+
+def test_a_listener_that_fails_harms_nobody(make_engine) -> None:
+    engine = make_engine()
+    expected = answer(engine, "abc", seed=3, max_tokens=12)
+    handle = engine.submit(engine.prepare(PromptInput(text="abc")), SEEDED)
+
+    def listener(event: Any) -> None:
+        raise RuntimeError("no")
+
+    handle.forward(listener)
+    assert handle.wait(60).token_ids == expected.token_ids
+    assert list(handle) == []
