@@ -16,10 +16,13 @@ from infernix_core.random import Purpose, uniform
 from infernix_core.testing.conformance import (
     FrontendSuite,
     MaskProviderSuite,
+    SamplerSuite,
     SpeculativeBackendSuite,
 )
 from infernix_core.testing.drafters import SampledBackend, ScriptedBackend
 from infernix_core.testing.plain_provider import PlainProvider
+from infernix_core.testing.plain_sampler import PlainSampler
+from infernix_core.testing.scripted_model import ScriptedModel, saying
 from infernix_core.testing.toy import ToyModel
 from infernix_sampling.hooks import infernix_samplers
 
@@ -28,6 +31,26 @@ class TestPlainProvider(MaskProviderSuite):
     @pytest.fixture
     def provider(self) -> PlainProvider:
         return PlainProvider()
+
+
+class TestPlainSampler(SamplerSuite):
+    @pytest.fixture
+    def sampler(self) -> PlainSampler:
+        return PlainSampler()
+
+
+class TestScriptedModel(FrontendSuite):
+    # Its prompts end with a token of their own, which no frontend of a checkpoint would add.
+    test_prompts_are_tokens_of_the_vocabulary = None
+    test_raw_text_becomes_text_tokens_that_spell_it = None
+
+    @pytest.fixture
+    def model(self) -> ScriptedModel:
+        return saying("naïve 🙂", words=[b"re", b"\n\n"])
+
+    @pytest.fixture
+    def tolerance(self) -> float:
+        return 0.0
 
 
 class TestToyModel(FrontendSuite):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from infernix_core.descriptors import SamplerPlugin
-from infernix_core.plugins import PluginRegistry
 from infernix_core.testing.conformance import SpeculativeBackendSuite
 from tests.docs.pages import EXAMPLE
 
@@ -17,7 +15,3 @@ class TestCopyBackend(SpeculativeBackendSuite):
         from infernix_copy_drafts.backend import CopyBackend
 
         return CopyBackend()
-
-    @pytest.fixture
-    def sampler(self):
-        return PluginRegistry.discover().get(SamplerPlugin, "sampling").create()

@@ -65,6 +65,12 @@ def test_the_extra_testing_brings_what_the_testing_modules_import() -> None:
                 names |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                if called in ("import_module", "_library") and isinstance(
+                    node.args[0], ast.Constant
+                ):
+                    names.add(node.args[0].value)
     top = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
     core = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"]
     given = {

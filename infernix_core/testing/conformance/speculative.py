@@ -25,6 +25,7 @@ from infernix_core.interfaces.speculative import (
 from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_core.testing.conformance.target import Runner
 from infernix_core.testing.plain_provider import PlainProvider
+from infernix_core.testing.plain_sampler import PlainSampler
 from infernix_core.testing.toy import ToyModel
 
 LANES, WIDTH = 3, 4
@@ -123,7 +124,8 @@ class SpeculativeBackendSuite:
     Fixtures:
         backend: A ``SpeculativeBackend``. It is bound several times, also twice at once.
         model: The model to bind to, with the features that the backend wants; by default the exact toy.
-        sampler: A ``Sampler`` for the test with a whole engine, which is skipped without one.
+        sampler: A ``Sampler`` for the test with a whole engine; by default the plain one, which is slow where
+            the model's vocabulary is large. ``None`` skips the test.
     """
 
     @pytest.fixture
@@ -138,8 +140,8 @@ class SpeculativeBackendSuite:
 
     @pytest.fixture
     def sampler(self) -> Sampler | None:
-        """The core has none."""
-        return None
+        """An exact sampler."""
+        return PlainSampler()
 
     @pytest.fixture(autouse=True)
     def _quiet(self) -> Iterator[None]:
