@@ -240,6 +240,15 @@ def _whole(data: bytes) -> tuple[str, bytes]:
     return data.decode(errors="replace"), b""
 
 
+def _encoded(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidPrompt(
+            "the prompt holds lone surrogates, which no encoding expresses"
+        ) from None
+
+
 @define(eq=False)
 class ToyModel:
     """The toy as a loaded checkpoint; implements ``LoadedModel``.
@@ -268,10 +277,15 @@ class ToyModel:
         if prompt.token_ids is not None:
             ids = tuple(prompt.token_ids)
         elif prompt.text is not None:
-            ids = tuple(prompt.text.encode())
+            ids = _encoded(prompt.text)
         else:
-            messages = prompt.messages or ()
-            ids = tuple("".join(message["content"] for message in messages).encode())
+            contents = [
+                message.get("content") if isinstance(message, Mapping) else None
+                for message in prompt.messages or ()
+            ]
+            if not all(isinstance(content, str) for content in contents):
+                raise InvalidPrompt("a message is an object with a text as its content")
+            ids = _encoded("".join(map(str, contents)))
             phase = StartPhase.REASONING if prompt.enable_thinking else StartPhase.CONTENT
         if not ids:
             raise InvalidPrompt("the prompt is empty")

@@ -116,6 +116,21 @@ class FrontendSuite:
         with pytest.raises(InvalidPrompt):
             model.prepare(PromptInput(token_ids=[]))
 
+    @pytest.mark.parametrize(
+        "prompt",
+        [
+            PromptInput(text="a \ud800"),
+            PromptInput(messages=[{"role": "user", "content": "a \ud800"}]),
+        ],
+        ids=["text", "messages"],
+    )
+    def test_what_no_encoding_expresses_is_invalid(
+        self, model: LoadedModel, prompt: PromptInput
+    ) -> None:
+        """JSON can spell a lone surrogate; it is the caller's mistake, not a fault."""
+        with pytest.raises(InvalidPrompt):
+            model.prepare(prompt)
+
     def test_raw_text_becomes_text_tokens_that_spell_it(self, model: LoadedModel) -> None:
         """Also where it spells a control token."""
         spelled = "".join(name + " " for name in model.vocabulary.framing)
