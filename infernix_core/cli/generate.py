@@ -7,8 +7,6 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve
-
 from infernix_core.cli import exit_codes, interrupts
 from infernix_core.cli.constraint_options import (
     add_constraint_arguments,
@@ -27,7 +25,6 @@ from infernix_core.errors import (
     InvalidOption,
     InvalidPrompt,
     Location,
-    RequestError,
 )
 from infernix_core.plugins import PluginRegistry
 
@@ -109,21 +106,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     """Generates one answer."""
-    try:
-        return _run(namespace, registry)
-    except RequestError as error:
-        # Errors name fields as Python spells them; here they are options.
-        if error.location is not None and error.location.field is not None:
-            field = {"stop_token_ids": "stop_token_id"}.get(
-                error.location.field, error.location.field
-            )
-            if hasattr(namespace, field):
-                option = f"--{field.replace('_', '-')}"
-                error.location = evolve(error.location, field=option)
-        raise
-
-
-def _run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     # What can be found wrong without the model is found before it is loaded.
     require_one_stdin(
         prompt=namespace.prompt,

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from attrs import evolve
+
 from infernix_core import __version__
 from infernix_core.cli import exit_codes, generate, interrupts, plugins
 from infernix_core.descriptors import CliCommand
-from infernix_core.errors import InfernixError, InvalidOption, PluginError
+from infernix_core.errors import InfernixError, InvalidOption, PluginError, RequestError
 from infernix_core.plugins import PluginRegistry
 
 CORE_COMMANDS = (generate.COMMAND, plugins.COMMAND)
@@ -70,7 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         namespace, unknown = parser.parse_known_args(arguments)
         if unknown:
             namespace.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-        code: int = namespace.run(namespace, registry)
+        try:
+            code: int = namespace.run(namespace, registry)
+        except RequestError as error:
+            name_option(error, namespace)
+            raise
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -90,6 +96,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"infernix: error: {one_line(error)}", file=sys.stderr)
         usage = isinstance(error, InvalidOption | PluginError)
         return exit_codes.USAGE if usage else exit_codes.REQUEST
+
+
+def name_option(error: RequestError, namespace: argparse.Namespace) -> None:
+    """Errors name fields as Python spells them; where a field is an option of the command, as that."""
+    location = error.location
+    if location is None or location.field is None:
+        return
+    field = {"stop_token_ids": "stop_token_id"}.get(location.field, location.field)
+    if hasattr(namespace, field):
+        error.location = evolve(location, field=f"--{field.replace('_', '-')}")
 
 
 def _abandon_output() -> None:

@@ -1,0 +1,162 @@
+"""``infernix serve`` as a process: what it says, what it serves, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from attrs import define
+
+from infernix_core.cli.main import main
+from infernix_http.server import listen
+
+MESSAGES: Any = [{"role": "user", "content": "Repeat: yes"}]
+
+
+@define
+class Process:
+    process: subprocess.Popen[str]
+    url: str
+    log: list[str]
+
+    def end(self) -> int:
+        return self.process.wait(60)
+
+
+@contextlib.contextmanager
+def serve(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Process]:
+    """The command on a free port, ready to serve."""
+    command = [
+        sys.executable,
+        "-m",
+        "infernix_core.cli.main",
+        "serve",
+        "--port",
+        "0",
+        "--threads",
+        "1",
+    ]
+    process = subprocess.Popen(
+        [*command, *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    log: list[str] = []
+    ready = threading.Event()
+
+    def read() -> None:
+        for line in process.stderr:
+            log.append(line)
+            if "serving" in line:
+                ready.set()
+        ready.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert ready.wait(120)
+        found = re.search(r"serving (\S+) at (http://\S+)", "".join(log))
+        assert found, "".join(log)
+        yield Process(process, found[2], log)
+    finally:
+        process.kill()
+        process.wait()
+        reader.join(30)
+        process.stderr.close()
+        process.stdout.close()
+
+
+def ask(client: openai.OpenAI, model: str = "demo", **fields: Any) -> str:
+    reply = client.chat.completions.create(
+        model=model,
+        messages=MESSAGES,
+        extra_body={"structured_outputs": {"choice": ["yes"]}},
+        **fields,
+    )
+    return reply.choices[0].message.content
+
+
+def test_it_serves_the_bundled_model_and_ends_on_a_signal() -> None:
+    with serve() as server:
+        with openai.OpenAI(base_url=server.url, api_key="x") as client:
+            assert ask(client) == "yes"
+            stream = client.chat.completions.create(
+                model="demo",
+                messages=MESSAGES,
+                stream=True,
+                extra_body={"structured_outputs": {"regex": "(?:yes ){60}"}},
+            )
+            chunks = iter(stream)
+            next(chunks)
+            server.process.send_signal(signal.SIGTERM)
+            # What runs may finish.
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+            assert text == "yes " * 60
+        assert server.end() == 0
+        assert server.process.stdout.read() == ""
+    log = "".join(server.log)
+    assert "constraint=choice grammar=built" in log
+    assert re.search(r"POST /v1/chat/completions 200", log)
+    assert "Repeat" not in log
+
+
+def test_options() -> None:
+    options = ("--model-id", "mine", "--default-max-tokens", "3", "--log-level", "warning")
+    key = {"INFERNIX_API_KEY": "k1"}
+    with serve("demo", *options, environment=key) as server:
+        with openai.OpenAI(base_url=server.url, api_key="k1") as client:
+            reply = client.chat.completions.create(model="mine", messages=MESSAGES)
+            assert reply.usage.completion_tokens <= 3
+        other = openai.OpenAI(base_url=server.url, api_key="k2")
+        with other, pytest.raises(openai.AuthenticationError):
+            other.models.list()
+        server.process.send_signal(signal.SIGINT)
+        assert server.end() == 130
+    assert len(server.log) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--port", "99999"), "--port: 99999 is no port"),
+        (("--api-key", ""), "--api-key: the API key is empty"),
+        (("--max-request-bytes", "0"), "--max-request-bytes: 0 is not possible"),
+        (("--drain-timeout", "nan"), "--drain-timeout: nan is not possible"),
+        (("--default-max-tokens", "-1"), "--default-max-tokens: -1 is not possible"),
+        (("--lanes", "0"), "--lanes: 0 is not possible"),
+        (("--queue-limit", "-1"), "--queue-limit: -1 is not possible"),
+        (("--pending-timeout", "0"), "--pending-timeout: 0.0 is not possible"),
+        (("--model-id", " "), "--model-id: the name is empty"),
+        (("--max-context", "9999"), "--max-context: the checkpoint was made for 2048"),
+        (("no/such",), "neither a checkpoint directory nor a bundled checkpoint"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_impossible_starts_are_one_line(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture
+) -> None:
+    assert main(["serve", "--port", "0", *arguments]) in (1, 2)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("infernix: error: ")
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_taken_port_shows_before_the_model_is_loaded(capsys: pytest.CaptureFixture) -> None:
+    with listen("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--port", port]) == 2
+    assert f"cannot listen at 127.0.0.1 port {port}" in capsys.readouterr().err
