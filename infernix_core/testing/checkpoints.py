@@ -1,0 +1,255 @@
+"""Checkpoint directories with random weights, of any model: configuration, safetensors, a byte-level tokenizer.
+
+What is written depends on the arguments alone: each tensor is drawn from the seed and its own name, so another tensor,
+another order or other shards change no value. Model families know their tensors' names; this module
+knows none. It imports safetensors and tokenizers when they are first needed; the extra ``infernix[testing]``
+brings them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from attrs import frozen
+from torch import Tensor
+
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+WEIGHTS = "model.safetensors"
+WEIGHTS_INDEX = "model.safetensors.index.json"
+
+#: Draws a tensor of a shape, float32.
+Initialiser = Callable[[tuple[int, ...], torch.Generator], Tensor]
+
+#: Runs of letters or digits, or of anything else but white space, each with a blank before it; white space.
+SPLIT = r" ?[\p{L}\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_BLANK = "Ġ"  # a blank, as byte-level tokens spell it
+
+
+def normal(std: float, mean: float = 0.0) -> Initialiser:
+    """Normally distributed values."""
+    return lambda shape, generator: torch.randn(shape, generator=generator) * std + mean
+
+
+def uniform(low: float, high: float) -> Initialiser:
+    """Uniformly distributed values."""
+    return lambda shape, generator: torch.rand(shape, generator=generator) * (high - low) + low
+
+
+def constant(value: float) -> Initialiser:
+    """One value everywhere."""
+    return lambda shape, _: torch.full(shape, value)
+
+
+def fan_in(gain: float = 1.0) -> Initialiser:
+    """Normal values of a size that keeps that of what a matrix [..., out, in] multiplies, times ``gain``."""
+    return lambda shape, generator: normal(gain * shape[-1] ** -0.5)(shape, generator)
+
+
+@frozen
+class TensorSpec:
+    """A tensor to write.
+
+    Attributes:
+        shape: At least one dimension or a scalar, ``()``.
+        init: Its values.
+        dtype: ``None`` is the checkpoint's.
+    """
+
+    shape: tuple[int, ...]
+    init: Initialiser
+    dtype: torch.dtype | None = None
+
+
+def draw(name: str, spec: TensorSpec, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The tensor that a checkpoint of this seed holds under ``name``, in the spec's dtype or else in ``dtype``."""
+    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little", signed=True))
+    values = spec.init(spec.shape, generator)
+    if values.shape != spec.shape:
+        raise ValueError(f"{name} was drawn as {list(values.shape)}, not as {list(spec.shape)}")
+    return values.to(spec.dtype or dtype).contiguous()
+
+
+def write_checkpoint(
+    directory: Path,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, TensorSpec],
+    *,
+    tokenizer: Any = None,
+    tokenizer_config: Mapping[str, Any] | None = None,
+    files: Mapping[str, str | Mapping[str, Any]] | None = None,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    shards: int = 1,
+) -> Path:
+    """Writes a checkpoint in the layout of Hugging Face.
+
+    Args:
+        directory: Made if need be. It must hold no checkpoint yet: real weights are not overwritten by noise.
+        config: ``config.json``.
+        tensors: By name, in the order in which shards are filled.
+        tokenizer: A ``tokenizers.Tokenizer``, such as :func:`byte_level_tokenizer` makes, for ``tokenizer.json``.
+        tokenizer_config: ``tokenizer_config.json``, written when there is a tokenizer.
+        files: Further files by name: text as it stands, or an object as JSON.
+        seed: Other seeds give other weights.
+        dtype: Of tensors whose spec names none.
+        shards: Files of about equal size, with an index; 1 is a single file without.
+
+    Returns:
+        ``directory``.
+
+    Raises:
+        FileExistsError: The directory holds a configuration or weights.
+        ImportError: safetensors is not installed.
+        ValueError: There are fewer tensors than shards, or no shard.
+    """
+    save_file = _library("safetensors.torch").save_file
+    if not 1 <= shards <= max(1, len(tensors)):
+        raise ValueError(f"{len(tensors)} tensors do not fill {shards} shards")
+    directory = Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in (CONFIG, *(path.name for path in directory.glob("model*.safetensors*"))):
+        if (directory / old).exists():
+            raise FileExistsError(f"{directory} already holds a checkpoint ({old})")
+
+    weight_map: dict[str, str] = {}
+    for number, names in enumerate(_shards(tensors, dtype, shards), 1):
+        file = WEIGHTS if shards == 1 else f"model-{number:05d}-of-{shards:05d}.safetensors"
+        drawn = {name: draw(name, tensors[name], seed, dtype) for name in names}
+        save_file(drawn, directory / file, metadata={"format": "pt"})
+        weight_map.update(dict.fromkeys(names, file))
+    if shards > 1:
+        size = sum(_size(spec, dtype) for spec in tensors.values())
+        _write_json(
+            directory / WEIGHTS_INDEX,
+            {"metadata": {"total_size": size}, "weight_map": weight_map},
+        )
+    for name, content in (files or {}).items():
+        if isinstance(content, str):
+            (directory / name).write_text(content, "utf-8")
+        else:
+            _write_json(directory / name, content)
+    if tokenizer is not None:
+        tokenizer.save(str(directory / TOKENIZER))
+        _write_json(directory / TOKENIZER_CONFIG, tokenizer_config or {})
+    # Last, as the sign of a whole checkpoint.
+    _write_json(directory / CONFIG, config)
+    return directory
+
+
+def byte_level_tokenizer(
+    control: Sequence[str] = (),
+    *,
+    ordinary: Sequence[str] = (),
+    words: Sequence[str] = (),
+    size: int | None = None,
+    split: str = SPLIT,
+) -> Any:
+    """A byte-level BPE tokenizer, made in memory without any training.
+
+    Its ids: the 256 bytes, the words with their beginnings, then as many short runs of letters, with and without a
+    blank before them, as fill ``size``, and the added tokens in their order.
+
+    Args:
+        control: Added tokens that a decoder may skip as special, such as ``<|im_end|>``.
+        ordinary: Added tokens that are part of the text, such as ``</think>``; they follow ``control``.
+        words: Texts that are one token each where ``split`` makes them a piece. A word may begin with a blank.
+        size: Tokens without the added ones; ``None``: no runs of letters.
+        split: Regular expression of the pieces within which tokens lie.
+
+    Returns:
+        A ``tokenizers.Tokenizer``; its parts, such as ``normalizer``, can be replaced.
+
+    Raises:
+        ImportError: tokenizers is not installed.
+        ValueError: ``size`` is less than what bytes and words take.
+    """
+    library = _library("tokenizers")
+    byte_level = library.pre_tokenizers.ByteLevel
+    pieces = {piece: index for index, piece in enumerate(sorted(byte_level.alphabet()))}
+    merges: list[tuple[str, str]] = []
+
+    def merge(left: str, right: str) -> None:
+        if left + right not in pieces:
+            pieces[left + right] = len(pieces)
+            merges.append((left, right))
+
+    spell = byte_level(add_prefix_space=False, use_regex=False)
+    for word in words:
+        for spelling, _ in spell.pre_tokenize_str(word):
+            for end in range(1, len(spelling)):
+                merge(spelling[:end], spelling[end])
+    if size is not None and len(pieces) > size:
+        raise ValueError(f"bytes and words take {len(pieces)} tokens, more than {size}")
+    heads = deque([_BLANK, *_LETTERS])
+    while size is not None and len(pieces) < size:
+        head = heads.popleft()
+        for letter in _LETTERS:
+            if len(pieces) < size:
+                merge(head, letter)
+                heads.append(head + letter)
+
+    # ignore_merges: a piece that is a token is that one, whatever other words' merges would make of it.
+    model = library.models.BPE(vocab=pieces, merges=merges, ignore_merges=True)
+    tokenizer = library.Tokenizer(model)
+    tokenizer.pre_tokenizer = library.pre_tokenizers.Sequence(
+        [library.pre_tokenizers.Split(library.Regex(split), behavior="isolated"), spell]
+    )
+    tokenizer.decoder = library.decoders.ByteLevel()
+    tokenizer.add_special_tokens(list(control))
+    tokenizer.add_tokens(
+        [library.AddedToken(text, special=False, normalized=False) for text in ordinary]
+    )
+    return tokenizer
+
+
+def _shards(
+    tensors: Mapping[str, TensorSpec], dtype: torch.dtype, count: int
+) -> Iterator[list[str]]:
+    """Names in their order, in ``count`` runs of about equal size, none of them empty."""
+    names = list(tensors)
+    left = sum(_size(spec, dtype) for spec in tensors.values())
+    start = 0
+    for remaining in range(count, 0, -1):
+        end, size = start, 0
+        # Each later shard still needs a tensor; the last one takes all that is left.
+        while end <= len(names) - remaining and (end == start or size < left / remaining):
+            size += _size(tensors[names[end]], dtype)
+            end += 1
+        if remaining == 1:
+            end = len(names)
+        yield names[start:end]
+        start, left = end, left - size
+
+
+def _size(spec: TensorSpec, dtype: torch.dtype) -> int:
+    count = 1
+    for length in spec.shape:
+        count *= length
+    return count * (spec.dtype or dtype).itemsize
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", "utf-8")
+
+
+def _library(module: str) -> Any:
+    """A module that is no dependency of the core."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(
+            f"random checkpoints need the package {package}: pip install 'infernix[testing]'"
+        ) from error
