@@ -16,6 +16,7 @@ from infernix_core.random import Purpose, uniform
 from infernix_core.testing.conformance import (
     FrontendSuite,
     MaskProviderSuite,
+    ProtocolSuite,
     SamplerSuite,
     SpeculativeBackendSuite,
 )
@@ -25,6 +26,7 @@ from infernix_core.testing.plain_sampler import PlainSampler
 from infernix_core.testing.scripted_model import ScriptedModel, saying
 from infernix_core.testing.toy import ToyModel
 from infernix_sampling.hooks import infernix_samplers
+from tests.core.json_adapter import JsonAdapter, JsonClient
 
 
 class TestPlainProvider(MaskProviderSuite):
@@ -90,6 +92,16 @@ class TestSampledBackend(BackendSuite):
             return sum(u > bound for bound in itertools.accumulate(weights[:-1]))
 
         return SampledBackend(law, draw)
+
+
+class TestJsonLines(ProtocolSuite):
+    @pytest.fixture
+    def create(self) -> type[JsonAdapter]:
+        return JsonAdapter
+
+    @pytest.fixture
+    def client(self) -> JsonClient:
+        return JsonClient()
 
 
 def test_only_the_suites_import_pytest() -> None:

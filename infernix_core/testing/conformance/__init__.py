@@ -1,7 +1,8 @@
 """Conformance suites: tests that state an interface's contract, to be inherited by a plugin's own tests.
 
 Subclass a suite in a test module, name the class ``Test…``, give its fixture, and pytest runs what is inherited.
-This package alone imports pytest, which is no dependency of Infernix: the extra ``testing`` brings it.
+This package alone imports pytest, and aiohttp for protocols; they are no dependencies of Infernix: the extra
+``testing`` brings them.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ pytest.register_assert_rewrite(
             "frontend",
             "target",
             "speculative",
+            "protocol",
+            "serving",
+            "controlled",
         )
     )
 )
 
 from infernix_core.testing.conformance.frontend import FrontendSuite  # noqa: E402
 from infernix_core.testing.conformance.mask_provider import MaskProviderSuite  # noqa: E402
+from infernix_core.testing.conformance.protocol import ProtocolSuite  # noqa: E402
 from infernix_core.testing.conformance.sampler import SamplerSuite  # noqa: E402
+from infernix_core.testing.conformance.serving import WireClient, WireRequest  # noqa: E402
 from infernix_core.testing.conformance.speculative import SpeculativeBackendSuite  # noqa: E402
 from infernix_core.testing.conformance.walks import ContentCase  # noqa: E402
 
@@ -34,6 +40,9 @@ __all__ = [
     "ContentCase",
     "FrontendSuite",
     "MaskProviderSuite",
+    "ProtocolSuite",
     "SamplerSuite",
     "SpeculativeBackendSuite",
+    "WireClient",
+    "WireRequest",
 ]

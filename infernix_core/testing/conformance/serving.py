@@ -1,0 +1,290 @@
+"""What the protocol suite serves and asks: a server of its own, and how a client speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from attrs import define, evolve, field, frozen
+
+from infernix_core.engine.request import GenerationHandle, RequestOptions
+from infernix_core.engine.service import GenerationService
+from infernix_core.errors import (
+    DeadlineExceeded,
+    EngineUnavailable,
+    QueueFull,
+    RequestError,
+)
+from infernix_core.interfaces.constraints import Choice
+from infernix_core.interfaces.frontend import PromptInput
+from infernix_core.interfaces.protocol import ProtocolAdapter
+from infernix_core.testing.conformance.controlled import Controls, controlled_engine
+from infernix_core.testing.toy_engine import ToyEngine
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession, web
+
+Application = Callable[[GenerationService, Iterable[ProtocolAdapter]], "web.Application"]
+
+
+@frozen
+class WireRequest:
+    """One HTTP request."""
+
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(factory=dict)
+    method: str = "POST"
+
+    @classmethod
+    def json(cls, path: str, value: Any, headers: Mapping[str, str] | None = None) -> WireRequest:
+        """A POST of a JSON value."""
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        return cls(path, json.dumps(value).encode(), headers)
+
+
+class WireClient(ABC):
+    """How a client of the protocol asks, and how it reads the answer. Only ``request`` must be given."""
+
+    @abstractmethod
+    def request(
+        self, prompt: str, *, max_tokens: int, stream: bool, choices: Sequence[str] = ()
+    ) -> WireRequest | None:
+        """Asks for the continuation of a text; a chat protocol sends it as the one message of a user.
+
+        It says nothing about sampling.
+
+        Args:
+            prompt: The text.
+            max_tokens: Most tokens to generate.
+            stream: Whether the answer shall come in pieces.
+            choices: Texts of which the answer is to be one; empty leaves it free.
+
+        Returns:
+            ``None`` when the protocol cannot express ``stream`` or ``choices``; the tests of it are skipped.
+        """
+
+    def text(self, body: bytes) -> str:
+        """The generated text of a whole answer."""
+        return body.decode()
+
+    def streamed_text(self, body: bytes) -> str:
+        """The generated text of a streamed answer.
+
+        Raises:
+            Exception: The stream says that the generation failed, or lacks its end.
+        """
+        return body.decode()
+
+    def malformed(self) -> Iterable[WireRequest]:
+        """Requests that are refused as the client's fault. The default is for a protocol of JSON objects.
+
+        The content type is among them because a web page of another origin may send any other body
+        without asking the server first.
+        """
+        good = self.plain("a prompt", max_tokens=1)
+        for body in (b"", b"this is not JSON", b"{", b"[1, 2]", b'"text"', b"12", b"null", b"{}"):
+            yield evolve(good, body=body)
+        yield evolve(good, body=good.body[:-1] + b"\xff" + good.body[-1:])
+        yield evolve(good, body=b"[" * 100_000)
+        yield evolve(good, body=b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+        yield evolve(good, headers={**good.headers, "Content-Type": "text/plain"})
+
+    def plain(self, prompt: str, *, max_tokens: int) -> WireRequest:
+        """The request for a whole, free answer, which every protocol has."""
+        request = self.request(prompt, max_tokens=max_tokens, stream=False)
+        assert request is not None, "a client must be able to ask for a whole, free answer"
+        return request
+
+
+@frozen
+class Reply:
+    """What came back.
+
+    Attributes:
+        broken: The connection ended before the answer did.
+    """
+
+    status: int
+    body: bytes
+    broken: bool = False
+
+
+def plain_application(
+    service: GenerationService, adapters: Iterable[ProtocolAdapter]
+) -> web.Application:
+    """The adapters' routes, and what a server owes them: an InfernixError that is let through gets a status."""
+    from aiohttp import web
+
+    @web.middleware
+    async def answer_errors(request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            response: web.StreamResponse = await handler(request)
+            return response
+        except (web.HTTPException, ConnectionError):
+            raise
+        except RequestError as error:
+            return web.Response(status=400, text=str(error))
+        except QueueFull as error:
+            return web.Response(status=429, text=str(error))
+        except (DeadlineExceeded, EngineUnavailable) as error:
+            return web.Response(status=503, text=str(error))
+        except Exception:
+            return web.Response(status=500, text="an internal error")
+
+    app = web.Application(middlewares=[answer_errors])
+    for adapter in adapters:
+        app.add_routes(adapter.routes(service))
+    return app
+
+
+@define(eq=False)
+class Server:
+    """A running application, and its client."""
+
+    client: WireClient
+    controls: Controls
+    engine: ToyEngine
+    service: GenerationService
+    url: str
+    session: ClientSession
+
+    async def send(self, request: WireRequest) -> Reply:
+        """Sends a request and reads the answer to its end."""
+        from aiohttp import ClientError
+
+        status, body = 0, b""
+        try:
+            async with self.session.request(
+                request.method, self.url + request.path, data=request.body, headers=request.headers
+            ) as response:
+                status = response.status
+                async for data, _ in response.content.iter_chunks():
+                    body += data
+        except (ClientError, ConnectionError):
+            return Reply(status, body, broken=True)
+        return Reply(status, body)
+
+    async def ask(self, prompt: str, *, max_tokens: int = 24) -> str:
+        """The text of a whole answer, which must come."""
+        reply = await self.send(self.client.plain(prompt, max_tokens=max_tokens))
+        return self.read(reply, stream=False)
+
+    def read(self, reply: Reply, *, stream: bool) -> str:
+        """The text of an answer that is as it should be."""
+        assert not reply.broken, "the connection broke"
+        assert reply.status == 200, reply.body
+        return (self.client.streamed_text if stream else self.client.text)(reply.body)
+
+    def failed(self, reply: Reply) -> bool:
+        """Whether the client sees that there is no whole answer, through no fault of its own."""
+        if reply.status >= 500 or reply.broken:
+            return True
+        if reply.status != 200:
+            return False
+        try:
+            self.client.streamed_text(reply.body)
+        except Exception:
+            return True
+        return False
+
+    async def expected(
+        self, prompt: str, *, max_tokens: int = 24, choices: Sequence[str] = ()
+    ) -> str:
+        """The engine's own answer."""
+        handle = await asyncio.to_thread(self.submit, prompt, max_tokens, choices)
+        return (await asyncio.to_thread(handle.wait)).raise_for_error().text
+
+    def submit(self, prompt: str, max_tokens: int, choices: Sequence[str] = ()) -> GenerationHandle:
+        """A request that does not come over the wire."""
+        constraint = Choice(choices) if choices else None
+        options = RequestOptions(max_tokens=max_tokens, constraint=constraint)
+        return self.engine.submit(self.engine.prepare(PromptInput(text=prompt)), options)
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Waits for a condition, a generous while."""
+        end = time.monotonic() + self.controls.patience
+        while not condition():
+            assert time.monotonic() < end, what
+            await asyncio.sleep(0.005)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is prepared, waits or runs."""
+        return not self.engine.outstanding and not self.service.live
+
+
+@asynccontextmanager
+async def serving(
+    adapter: ProtocolAdapter,
+    client: WireClient,
+    application: Application,
+    patience: float,
+    **options: Any,
+) -> AsyncIterator[Server]:
+    """Serves an adapter on a free port, on the running loop; the options are ``controlled_engine``'s."""
+    from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
+
+    controls = Controls(patience)
+    with controlled_engine(controls, **options) as engine:
+        service = GenerationService(engine, model_id="toy")
+        runner = web.AppRunner(
+            application(service, [adapter]), handler_cancellation=True, access_log=None
+        )
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            host, port = runner.addresses[0][:2]
+            # A connection that is used again could carry one answer's rest into the next.
+            async with ClientSession(
+                connector=TCPConnector(limit=0, force_close=True), timeout=ClientTimeout(total=120)
+            ) as session:
+                url = f"http://{host}:{port}"
+                yield Server(client, controls, engine, service, url, session)
+        finally:
+            controls.let_go()
+            service.close()
+            await asyncio.to_thread(engine.close)
+            await runner.cleanup()
+
+
+@frozen
+class Rig:
+    """Runs a check against a server of its own.
+
+    Attributes:
+        create: Makes the adapter.
+        patience: Seconds after which something that ought to happen is given up.
+    """
+
+    create: Callable[[], ProtocolAdapter]
+    client: WireClient
+    application: Application
+    patience: float
+
+    def serve(self, **options: Any) -> Any:
+        """A server; see :func:`serving`."""
+        return serving(self.create(), self.client, self.application, self.patience, **options)
+
+    def run(self, check: Callable[[Server], Awaitable[None]], **options: Any) -> None:
+        """Serves, and checks on the server's own loop."""
+
+        async def main() -> None:
+            async with self.serve(**options) as server:
+                await check(server)
+
+        asyncio.run(main())
+
+    def ask(self, prompt: str, *, max_tokens: int = 24, **asked: Any) -> WireRequest:
+        """The client's request; skips what the protocol cannot express."""
+        request = self.client.request(prompt, max_tokens=max_tokens, **asked)
+        if request is None:
+            pytest.skip("the protocol cannot ask for it")
+        return request
