@@ -172,12 +172,14 @@ def close(actual: torch.Tensor, expected: Expected) -> None:
     """Within 1e-4 of transformers in float64.
 
     A random GDN head sometimes reads next to nothing from its state, and the norm after it blows the
-    rounding up: at such a token (3 in 5520 here), where transformers' own float32 run is further off than
-    2.5e-5, four times its distance is allowed.
+    rounding up: at such a token (1 in 180 here), where transformers' own float32 run is further off than
+    2.5e-5, four times its distance is allowed. Not more than 1e-3: a router's near tie that falls the other
+    way is a seed to change, not a difference to allow.
     """
     assert actual.shape == expected.exact.shape
     difference = (actual.double() - expected.exact).abs().amax(-1)
-    assert (difference <= (4 * expected.own_error).clamp(min=1e-4)).all(), difference.max()
+    allowed = (4 * expected.own_error).clamp(min=1e-4, max=1e-3)
+    assert (difference <= allowed).all(), difference.max()
 
 
 def load_target(directory: Path, *, deterministic: bool = False) -> Qwen3_5Target:

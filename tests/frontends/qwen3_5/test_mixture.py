@@ -86,12 +86,14 @@ def test_of_equal_experts_the_lower_is_taken(experts: int) -> None:
 
 
 def test_shares_are_computed_in_float32() -> None:
-    scores = torch.tensor([[3.0, 1.0, 2.0, -1.0]], dtype=torch.bfloat16)
-    chosen, shares = choose(scores, 2)
-    assert chosen.tolist() == [[0, 2]]
-    assert shares.dtype == torch.bfloat16
-    expected = torch.tensor([[3.0, 2.0]]).softmax(-1).to(torch.bfloat16)
-    assert torch.equal(shares, expected)
+    """Experts whose probabilities are one number in bfloat16 are told apart."""
+    generator = torch.Generator().manual_seed(8)
+    scores = torch.randn(50, 256, generator=generator).to(torch.bfloat16)
+    chosen, shares = choose(scores, 8)
+    expected, exact = choose(scores.float(), 8)
+    assert torch.equal(chosen, expected)
+    assert torch.equal(shares, exact.to(torch.bfloat16))
+    torch.testing.assert_close(exact.sum(-1), torch.ones(50))
 
 
 def test_scores_that_are_no_numbers_choose_experts_that_exist() -> None:
