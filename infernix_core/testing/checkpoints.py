@@ -82,7 +82,7 @@ def draw(name: str, spec: TensorSpec, seed: int = 0, dtype: torch.dtype = torch.
 
 
 def write_checkpoint(
-    directory: Path,
+    directory: Path | str,
     config: Mapping[str, Any],
     tensors: Mapping[str, TensorSpec],
     *,

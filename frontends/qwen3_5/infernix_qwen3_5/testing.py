@@ -39,7 +39,7 @@ TEMPLATE = """\
 
 
 def random_checkpoint(
-    directory: Path,
+    directory: Path | str,
     *,
     hidden_size: int = 64,
     layers: int = 4,
