@@ -27,6 +27,9 @@ T = TypeVar("T")
 #: A larger body is decoded on a thread, so that the event loop stays responsive.
 DECODED_ON_THE_LOOP = 1 << 16
 
+#: Most characters of a value in an error message.
+SHOWN = 60
+
 #: Seconds for a client to send its body.
 BODY_TIMEOUT = 60.0
 
@@ -132,6 +135,15 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def shown(value: Any) -> str:
+    """A decoded value for an error message: the beginning of its JSON."""
+    try:
+        text = json_text(value)
+    except RecursionError:
+        return f"{json_kind(value)}, nested deeply,"
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
 class _Refused(Exception):
     """A value that does not fit its field."""
 
@@ -217,7 +229,7 @@ def make_converter() -> Converter:
             if type(value) is type(choice) and value == choice:
                 return value
         raise _Refused(
-            f"{json_text(value)} is not possible",
+            f"{shown(value)} is not possible",
             f"one of {', '.join(map(str, get_args(kind)))}",
         )
 

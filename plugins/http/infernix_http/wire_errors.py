@@ -103,6 +103,9 @@ def wire_error(error: BaseException) -> WireError:
         return WireError(503, _kind(503), str(error), code="engine_unavailable")
     if isinstance(error, web.HTTPRequestEntityTooLarge):
         return WireError(413, _kind(413), error.text or "too large", code="request_too_large")
+    if isinstance(error, web.RequestPayloadError):
+        message = "the request body is not in the content encoding that its header names"
+        return WireError(400, _kind(400), message, code="invalid_body")
     if isinstance(error, web.HTTPException):
         text = error.text or error.reason
         name = error.reason.lower().replace(" ", "_") or None

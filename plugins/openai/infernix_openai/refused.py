@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from infernix_core.errors import InvalidOption, Location
-from infernix_http.json_body import json_text
+from infernix_http.json_body import shown
 
 #: Per field, the values that ask for nothing (null is always one), and what to do instead.
 COMMON: dict[str, tuple[tuple[Any, ...], str]] = {
@@ -95,6 +95,6 @@ def refuse(body: Mapping[str, Any], table: Mapping[str, tuple[tuple[Any, ...], s
 
 
 def _impossible(field: str, value: Any, hint: str) -> InvalidOption:
-    text = json_text(value)
-    shown = text if len(text) <= 60 else f"{text[:57]}..."
-    return InvalidOption(f"{shown} cannot be given", location=Location(field=field), hint=hint)
+    return InvalidOption(
+        f"{shown(value)} cannot be given", location=Location(field=field), hint=hint
+    )
