@@ -10,6 +10,13 @@ import pytest
 from attrs import frozen
 
 from infernix_core.testing.conformance import ProtocolSuite, WireClient, WireRequest
+from infernix_openai.refused import CHAT, COMPLETIONS
+
+#: Members that ask for nothing, so that the suite tries them with values of every kind.
+UNASKED = (
+    *("stream_options", "temperature", "top_p", "top_k", "seed", "stop", "stop_token_ids"),
+    *("response_format", "structured_outputs", "logit_bias", "constraint_stats"),
+)
 
 
 @frozen
@@ -19,13 +26,13 @@ class OpenAIClient(WireClient):
     def request(
         self, prompt: str, *, max_tokens: int, stream: bool, choices: Sequence[str] = ()
     ) -> WireRequest:
-        path, asked = "/v1/completions", {"prompt": prompt}
+        path, asked = "/v1/completions", {**dict.fromkeys(COMPLETIONS), "prompt": prompt}
         if self.chat:
-            path, asked = (
-                "/v1/chat/completions",
-                {"messages": [{"role": "user", "content": prompt}]},
-            )
-        body = {"model": "toy", "max_tokens": max_tokens, "stream": stream, **asked}
+            path = "/v1/chat/completions"
+            messages = [{"role": "user", "content": prompt}]
+            asked = {**dict.fromkeys(CHAT), "chat_template_kwargs": None, "messages": messages}
+        body = {**dict.fromkeys(UNASKED), **asked}
+        body |= {"model": "toy", "max_tokens": max_tokens, "stream": stream}
         if choices:
             body["structured_outputs"] = {"choice": list(choices)}
         return WireRequest.json(path, body)

@@ -129,7 +129,7 @@ def plain_application(
             return response
         except (web.HTTPException, ConnectionError):
             raise
-        except RequestError as error:
+        except (RequestError, web.RequestPayloadError) as error:
             return web.Response(status=400, text=str(error))
         except QueueFull as error:
             return web.Response(status=429, text=str(error))
