@@ -1,7 +1,8 @@
 """Gated DeltaNet (Yang et al. 2024) as functions over tensors: convolution, gates, step form, chunked form.
 
 Per value head with state S [Dk, Dv], decay a = exp(g) and write strength b:
-``S ← a·S``, ``d = b·(v - Sᵀk)``, ``S ← S + k·dᵀ``, ``o = Sᵀq``. Everything here is float32.
+``S ← a·S``, ``d = b·(v - Sᵀk)``, ``S ← S + k·dᵀ``, ``o = Sᵀq``. Everything here is float32. The step form reads
+both products from the state as it was: ``d = b·(v - a·Sᵀk)`` and ``o = a·Sᵀq + (k·q)·d``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import torch.nn.functional as F
 from attrs import frozen
 from torch import Tensor
 
+from infernix_qwen3_5.layers import divided_by_length
+
 #: Tokens of one chunk; chunk boundaries lie at multiples of it from the sequence's start.
 CHUNK = 64
 
@@ -22,34 +25,29 @@ class DeltaInputs:
     """What the recurrence reads, per token; leading dimensions [...] are rows and columns.
 
     Attributes:
-        query: float32 [..., Hk, Dk], normalised and scaled.
-        key: float32 [..., Hk, Dk], normalised.
+        pair: float32 [..., 2, Hk, Dk]: query and key, normalised.
         value: [..., Hv, Dv] in the activations' dtype.
         log_decay: float32 [..., Hv], g.
         strength: float32 [..., Hv], b.
     """
 
-    query: Tensor
-    key: Tensor
+    pair: Tensor
     value: Tensor
     log_decay: Tensor
     strength: Tensor
 
 
-def unit(x: Tensor) -> Tensor:
-    """``x / sqrt(sum(x²) + 1e-6)`` over the last dimension."""
-    return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6)
-
-
-def causal_conv(window: Tensor, taps: Sequence[Tensor]) -> Tensor:
+def causal_conv(window: Tensor, taps: Tensor) -> Tensor:
     """SiLU of the depthwise causal convolution, float32 [..., W, C].
 
     Args:
         window: [..., K-1 + W, C], the raw columns with the K-1 before them.
-        taps: K times float32 [C], the oldest first.
+        taps: float32 [K, C], the oldest first.
     """
     width = window.shape[-2] - len(taps) + 1
     wide = window.float()
+    if width == 1:
+        return F.silu((wide * taps).sum(-2, keepdim=True), inplace=True)
     total = wide[..., :width, :] * taps[0]
     for offset, tap in enumerate(taps[1:], start=1):
         total.addcmul_(wide[..., offset : offset + width, :], tap)
@@ -83,92 +81,85 @@ def delta_inputs(
     """
     size = key_heads * key_dim
     lead = convolved.shape[:-1]
-    paired = unit(convolved[..., : 2 * size].reshape(*lead, 2 * key_heads, key_dim))
+    paired = convolved[..., : 2 * size].reshape(*lead, 2, key_heads, key_dim)
     return DeltaInputs(
-        query=paired[..., :key_heads, :] * key_dim**-0.5,
-        key=paired[..., key_heads:, :],
+        pair=divided_by_length(paired, 1e-6),
         value=convolved[..., 2 * size :].reshape(*lead, strength.shape[-1], -1).to(dtype),
         log_decay=F.softplus(step.float() + dt_bias) * decay_rate,
         strength=strength.float().sigmoid(),
     )
 
 
-def expand_heads(x: Tensor, heads: int) -> Tensor:
-    """Gives each value head its query/key head, ``j // (heads / Hk)``: [N, Hk, D] → a new [N, heads, D].
+def expand_heads(pair: Tensor, heads: int) -> Tensor:
+    """Gives each value head its query and key head, ``j // (heads / Hk)``: [N, 2, Hk, Dk] → a new [N * heads, 2, Dk].
 
     Always a fresh, contiguous tensor: what a BLAS call makes of it then depends on its values alone, and
     a replay from records equals the verify that wrote them bit for bit.
     """
-    rows, key_heads, dim = x.shape
-    expanded = x.unsqueeze(2).expand(rows, key_heads, heads // key_heads, dim)
-    return expanded.clone(memory_format=torch.contiguous_format).view(rows, heads, dim)
+    rows, _, key_heads, dim = pair.shape
+    expanded = pair.transpose(1, 2).unsqueeze(2).expand(rows, key_heads, heads // key_heads, 2, dim)
+    return expanded.clone(memory_format=torch.contiguous_format).view(rows * heads, 2, dim)
 
 
 def transition(
-    state: Tensor, key: Tensor, value: Tensor, decay: Tensor, strength: Tensor
-) -> Tensor:
-    """The state after one token: the one step function of decode, verify and fold.
+    state: Tensor, pair: Tensor, value: Tensor, decay: Tensor, strength: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The state after one token, and its output: the one step function of decode, verify and fold.
 
     It takes the decay itself, not its logarithm: a vectorised exp may differ in the last bit with the
     layout of its input, and verify and fold see different layouts.
 
     Args:
         state: float32 [N, Hv, Dk, Dv]; not modified.
-        key: float32 [N, Hk, Dk], normalised.
+        pair: float32 [N, 2, Hk, Dk]: query and key, normalised.
         value: [N, Hv, Dv].
         decay: float32 [N, Hv], exp(g).
         strength: float32 [N, Hv].
 
     Returns:
-        A new state [N, Hv, Dk, Dv].
+        A new state [N, Hv, Dk, Dv], and the output [N, Hv, Dv] before the query's scale.
     """
     rows, heads, key_dim, value_dim = state.shape
-    keys = expand_heads(key, heads)
-    decayed = state * decay[..., None, None]
-    recalled = torch.bmm(
-        keys.view(rows * heads, 1, key_dim), decayed.view(rows * heads, key_dim, value_dim)
-    )
-    delta = (value.float() - recalled.view(rows, heads, value_dim)).mul_(strength.unsqueeze(-1))
-    return decayed.addcmul_(keys.unsqueeze(-1), delta.unsqueeze(-2))
-
-
-def read_state(state: Tensor, query: Tensor) -> Tensor:
-    """``Sᵀq`` per value head: state [N, Hv, Dk, Dv] and query [N, Hk, Dk] give [N, Hv, Dv]."""
-    rows, heads, key_dim, value_dim = state.shape
-    queries = expand_heads(query, heads).view(rows * heads, 1, key_dim)
-    return torch.bmm(queries, state.view(rows * heads, key_dim, value_dim)).view(
-        rows, heads, value_dim
-    )
+    pairs = expand_heads(pair, heads)
+    query, key = pairs.unbind(1)
+    flat = state.reshape(rows * heads, key_dim, value_dim)
+    fade = decay.reshape(-1, 1, 1)
+    seen, recalled = torch.bmm(pairs, flat).mul_(fade).unbind(1)
+    written = value.reshape(-1, value_dim).float() - recalled
+    written.mul_(strength.reshape(-1, 1))
+    after = (flat * fade).addcmul_(key.unsqueeze(-1), written.unsqueeze(1))
+    overlap = torch.linalg.vecdot(query, key).unsqueeze(-1)
+    output = torch.addcmul(seen, overlap, written)
+    return after.view(state.shape), output.view(rows, heads, value_dim)
 
 
 def run_steps(
-    query: Tensor, key: Tensor, value: Tensor, decay: Tensor, strength: Tensor, state: Tensor
+    pair: Tensor, value: Tensor, decay: Tensor, strength: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The step form over W columns of N rows.
 
     Args:
-        query: float32 [N, W, Hk, Dk]; the others as in :func:`transition`, with a column dimension.
-        key: See ``query``.
-        value: See ``query``.
-        decay: See ``query``.
-        strength: See ``query``.
+        pair: float32 [N, W, 2, Hk, Dk]; the others as in :func:`transition`, with a column dimension.
+        value: See ``pair``.
+        decay: See ``pair``.
+        strength: See ``pair``.
         state: float32 [N, Hv, Dk, Dv].
 
     Returns:
         Outputs float32 [N, W, Hv, Dv], and the state after the last column.
     """
     outputs = []
-    for column in range(key.shape[1]):
-        state = transition(
-            state, key[:, column], value[:, column], decay[:, column], strength[:, column]
+    for column in range(pair.shape[1]):
+        state, output = transition(
+            state, pair[:, column], value[:, column], decay[:, column], strength[:, column]
         )
-        outputs.append(read_state(state, query[:, column]))
+        outputs.append(output)
     mixed = outputs[0].unsqueeze(1) if len(outputs) == 1 else torch.stack(outputs, dim=1)
-    return mixed, state
+    return mixed.mul_(pair.shape[-1] ** -0.5), state
 
 
 def replay(
-    key: Tensor,
+    pair: Tensor,
     value: Tensor,
     decay: Tensor,
     strength: Tensor,
@@ -180,16 +171,16 @@ def replay(
     Every row takes part in every step, as it did in :func:`run_steps`: equal shapes make equal bits.
 
     Args:
-        key: As recorded, with row and column dimensions, like the next three.
-        value: See ``key``.
-        decay: See ``key``.
-        strength: See ``key``.
+        pair: As recorded, with row and column dimensions, like the next three.
+        value: See ``pair``.
+        decay: See ``pair``.
+        strength: See ``pair``.
         state: float32 [N, Hv, Dk, Dv], the committed state.
         counts: Columns per row.
     """
     for column in range(max(counts)):
-        after = transition(
-            state, key[:, column], value[:, column], decay[:, column], strength[:, column]
+        after, _ = transition(
+            state, pair[:, column], value[:, column], decay[:, column], strength[:, column]
         )
         if min(counts) > column:
             state = after
@@ -214,7 +205,7 @@ def run_chunks(inputs: DeltaInputs, state: Tensor) -> tuple[Tensor, Tensor]:
         Outputs float32 [T, Hv, Dv], and the state after the last token.
     """
     length, heads, value_dim = inputs.value.shape
-    key_heads, key_dim = inputs.key.shape[1:]
+    key_heads, key_dim = inputs.pair.shape[2:]
     group = heads // key_heads
 
     def chunked(x: Tensor) -> Tensor:
@@ -223,7 +214,8 @@ def run_chunks(inputs: DeltaInputs, state: Tensor) -> tuple[Tensor, Tensor]:
         x = F.pad(x, (0, 0) * (x.dim() - 1) + (0, padding))
         return x.view(-1, CHUNK, *x.shape[1:]).transpose(1, 2).contiguous()
 
-    query, key = chunked(inputs.query), chunked(inputs.key)
+    query, key = (chunked(x) for x in inputs.pair.unbind(1))
+    query = query * key_dim**-0.5
     value = chunked(inputs.value.float())
     strength = chunked(inputs.strength).unsqueeze(-1)
     total = chunked(inputs.log_decay).cumsum(-1)

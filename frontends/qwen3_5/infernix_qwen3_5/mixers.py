@@ -18,14 +18,21 @@ from infernix_qwen3_5.gated_delta import (
     run_chunks,
     run_steps,
 )
-from infernix_qwen3_5.layers import attend, attend_block, gated_rms_norm, rms_norm, rotate
+from infernix_qwen3_5.layers import (
+    attend,
+    attend_block,
+    attend_last,
+    gated_rms_norm,
+    rms_norm,
+    rotate,
+)
 from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights
 
 #: Cosines and sines [N, W, 1, rotary_dim / 2].
 RotaryTables = tuple[Tensor, Tensor]
 
 #: What a verify records per column; ``fold`` replays it.
-RECORDS = ("column", "key", "value", "gates")
+RECORDS = ("column", "pair", "value", "gates")
 
 
 def state_name(layer: int, what: str) -> str:
@@ -149,7 +156,8 @@ class VerifyMixer:
     Attributes:
         slots: Slot state in scratch, by name. Read from the views where absent and left behind after the
             last column, so that a further column of the same rows can go on from it.
-        records: What ``fold`` needs, by name, [N, W, ...].
+        recording: Whether ``records`` are collected.
+        records: What ``fold`` needs where it takes a part of the columns, by name, [N, W, ...].
     """
 
     config: ModelConfig
@@ -160,22 +168,27 @@ class VerifyMixer:
     tables: RotaryTables
     deterministic: bool = False
     slots: dict[str, Tensor] = field(factory=dict)
+    recording: bool = True
     records: dict[str, Tensor] = field(factory=dict)
 
     def attention(self, layer: int, weights: AttentionWeights, x: Tensor) -> Tensor:
         """Each row over exactly its own positions: [N, W, H] → [N, W, H]."""
         inputs = project_attention(self.config, weights, x, self.tables)
         name = state_name(layer, "kv")
-        rows = []
+        whole, rows = x.shape[1], []
         for row, lane in enumerate(self.lanes):
             start, width = self.starts[row], self.widths[row]
             self.views.write_pages(name, lane, start, inputs.kv[row, :width])
             pages = self.views.read_pages(name, lane, start + width)
             if self.deterministic:
                 pages = aligned(pages)
-            mixed = attend(inputs.query[row, :width], pages[:, 0], pages[:, 1])
-            rows.append(F.pad(mixed, (0, 0, 0, x.shape[1] - width)))
-        mixed = torch.stack(rows)
+            keys, values = pages.unbind(1)
+            if width == 1:
+                mixed = attend_last(inputs.query[row, :1], keys, values)
+            else:
+                mixed = attend(inputs.query[row, :width], keys, values)
+            rows.append(mixed if width == whole else F.pad(mixed, (0, 0, 0, whole - width)))
+        mixed = rows[0].unsqueeze(0) if len(rows) == 1 else torch.stack(rows)
         return F.linear(mixed * inputs.gate.sigmoid(), weights.out)
 
     def delta(self, layer: int, weights: DeltaWeights, x: Tensor) -> Tensor:
@@ -186,25 +199,25 @@ class VerifyMixer:
         inputs = convolved_inputs(config, weights, window, strength, step, x.dtype)
         decay = inputs.log_decay.exp()
         outputs, state = run_steps(
-            inputs.query,
-            inputs.key,
-            inputs.value,
-            decay,
-            inputs.strength,
-            self._slot(layer, "delta"),
+            inputs.pair, inputs.value, decay, inputs.strength, self._slot(layer, "delta")
         )
         self.slots[state_name(layer, "delta")] = state
         self.slots[state_name(layer, "conv")] = window[:, columns.shape[1] :]
-        gates = torch.stack((decay, inputs.strength), dim=-2)
-        values = (columns, inputs.key, inputs.value, gates)
-        for what, value in zip(RECORDS, values, strict=True):
-            self.records[state_name(layer, what)] = value
+        if self.recording:
+            gates = torch.stack((decay, inputs.strength), dim=-2)
+            values = (columns, inputs.pair, inputs.value, gates)
+            for what, value in zip(RECORDS, values, strict=True):
+                self.records[state_name(layer, what)] = value
         return finish_delta(config, weights, outputs, gate)
 
     def _slot(self, layer: int, what: str) -> Tensor:
         name = state_name(layer, what)
         value = self.slots.get(name)
-        return self.views.read_slot(name, self.lanes) if value is None else value
+        if value is not None:
+            return value
+        # What a copy has that a view has not: the same alignment whatever the lanes.
+        read = self.views.read_slot if self.deterministic else self.views.peek_slot
+        return read(name, self.lanes)
 
 
 def aligned(x: Tensor) -> Tensor:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
+from attrs import frozen
 from torch import Tensor
 
+from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.model import (
     DraftHead,
     ForwardBatch,
@@ -23,6 +26,25 @@ from infernix_qwen3_5.layers import inverse_frequencies, mlp, rms_norm, rotary_t
 from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, state_name
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
 from infernix_qwen3_5.weights import AttentionWeights, ModelWeights
+
+
+@frozen(eq=False)
+class Ahead:
+    """What a verify leaves behind for its fold, beside the records.
+
+    Attributes:
+        lanes: Its rows.
+        width: Its columns W.
+        slots: SLOT state after the last column, by name, [N, ...].
+    """
+
+    lanes: tuple[int, ...]
+    width: int
+    slots: dict[str, Tensor]
+
+    def holds(self, counts: Sequence[int]) -> bool:
+        """Whether every row takes all W columns or none: then no step has to be computed again."""
+        return all(count in (0, self.width) for count in counts)
 
 
 class Qwen3_5Target:  # noqa: N801 - the family's own name
@@ -48,6 +70,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         self.weights = weights
         self.deterministic = deterministic
         self._frequencies = inverse_frequencies(config.rotary_dim, config.rope_theta, self.device)
+        self._ahead: WeakKeyDictionary[StateViews, Ahead] = WeakKeyDictionary()
         self._features = {"final", *(f"block:{i}" for i in range(len(config.layer_types)))}
 
     @property
@@ -85,7 +108,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             }
             records = {
                 "column": ((c.conv_channels,), self.dtype),
-                "key": ((c.key_heads, c.key_dim), torch.float32),
+                "pair": ((2, c.key_heads, c.key_dim), torch.float32),
                 "value": ((c.value_heads, c.value_dim), self.dtype),
                 "gates": ((2, c.value_heads), torch.float32),
             }
@@ -119,6 +142,17 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
     @torch.inference_mode()
     def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
         """See ``TargetModel``."""
+        if not self.deterministic:
+            ahead = self._ahead.pop(views, None)
+            if ahead is None or ahead.lanes != tuple(lanes):
+                raise IntegrityError("a fold follows the verify of the same lanes")
+            if ahead.holds(counts):
+                live = [row for row, count in enumerate(counts) if count]
+                taken = [lanes[row] for row in live]
+                for name, value in ahead.slots.items() if live else ():
+                    kept = value if len(live) == len(lanes) else value[live]
+                    views.write_slot(name, taken, kept)
+                return
         rows = len(lanes)
         pieces = (
             [slice(row, row + 1) for row in range(rows)] if self.deterministic else [slice(rows)]
@@ -159,9 +193,10 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         views: StateViews,
     ) -> None:
         """Records of these rows [N, W, ...], in the order of ``RECORDS``, into their slots."""
-        columns, key, value, gates = records
-        state = views.read_slot(state_name(layer, "delta"), lanes)
-        state = replay(key, value, gates[:, :, 0], gates[:, :, 1], state, counts)
+        columns, pair, value, gates = records
+        read = views.read_slot if self.deterministic else views.peek_slot
+        state = read(state_name(layer, "delta"), lanes)
+        state = replay(pair, value, gates[:, :, 0], gates[:, :, 1], state, counts)
         history = views.read_slot(state_name(layer, "conv"), lanes)
         kept = history.shape[1]
         window = torch.cat((history, columns[:, : max(counts)]), dim=1)
@@ -211,9 +246,20 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             records = {name: torch.cat([each[name] for _, each in rows]) for name in rows[0][1]}
         else:
             tables = self._tables(batch.starts, batch.ids)
-            mixer = VerifyMixer(self.config, views, batch.lanes, batch.starts, batch.widths, tables)
+            width = batch.ids.shape[1]
+            mixer = VerifyMixer(
+                self.config,
+                views,
+                batch.lanes,
+                batch.starts,
+                batch.widths,
+                tables,
+                # A single column is folded whole or not at all.
+                recording=width > 1,
+            )
             output = self._run(batch.ids, mixer, features)
             records = mixer.records
+            self._ahead[views] = Ahead(batch.lanes, width, mixer.slots)
         for name, record in records.items():
             views.write_records(name, record)
         return output

@@ -45,7 +45,7 @@ class DeltaWeights:
 
     Attributes:
         inputs: [C + Nv*Dv + 2*Nv, H]: convolved channels (queries, keys, values), z, b, a.
-        conv: K taps, float32 [C] each, the oldest first.
+        conv: float32 [K, C]: the taps, the oldest first.
         decay_rate: float32 [Nv]: -exp(A_log).
         dt_bias: float32 [Nv].
         norm: float32 [Dv], a plain weight.
@@ -53,7 +53,7 @@ class DeltaWeights:
     """
 
     inputs: Tensor
-    conv: tuple[Tensor, ...]
+    conv: Tensor
     decay_rate: Tensor
     dt_bias: Tensor
     norm: Tensor
@@ -302,7 +302,7 @@ class _Loader:
         conv = self._float(f"{prefix}conv1d.weight")
         return DeltaWeights(
             inputs=self._rows(prefix, "in_proj_qkv", "in_proj_z", "in_proj_b", "in_proj_a"),
-            conv=conv.squeeze(2 if self.mlx else 1).t().contiguous().unbind(),
+            conv=conv.squeeze(2 if self.mlx else 1).t().contiguous(),
             decay_rate=-self._float(f"{prefix}A_log").exp(),
             dt_bias=self._float(f"{prefix}dt_bias"),
             norm=self._float(f"{prefix}norm.weight"),

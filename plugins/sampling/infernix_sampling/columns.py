@@ -82,7 +82,7 @@ def reachable_columns(
     """
     config = round.configs[row]
     extent = round.extents[row]
-    drafts = round.drafts[row, :extent].tolist()
+    drafts = round.drafts[row, :extent].tolist() if extent else []
     sampled = config.temperature > 0 and drawn_from_q(round, row)
     measured = bool(round.kept_mass) and round.kept_mass[row]
     columns = []

@@ -12,6 +12,7 @@ from infernix_core.interfaces.model import StateKind, StateSpec, StateViews
 from infernix_core.interfaces.sampling import SampledRow, SamplerSpec, SamplingRound
 from infernix_core.random import Purpose
 from infernix_sampling.columns import Column, Method, chunks, reachable_columns
+from infernix_sampling.greedy import GreedyShortcut
 from infernix_sampling.scores import Scores, Workspace
 from infernix_sampling.selection import Laws, Part, select
 from infernix_sampling.verification import Verdict, clean_mass, failure_of, settle
@@ -33,6 +34,7 @@ class TorchSamplerPlan:
     def __init__(self, spec: SamplerSpec) -> None:
         self._spec = spec
         self._workspace = Workspace(spec)
+        self._greedy = GreedyShortcut(spec)
         self._generable: list[bool] = spec.generable.tolist()
 
     def states(self) -> Sequence[StateSpec]:
@@ -44,8 +46,11 @@ class TorchSamplerPlan:
         """Chooses or verifies, row by row in law, batched in execution."""
         rows = self._columns(round)
         verdicts: list[list[Verdict | None]] = [[None] * len(columns) for columns in rows]
-        pieces = (column for columns in rows for column in columns)
-        for method, piece in chunks(pieces, self._spec.vocabulary_size, self._workspace.limit):
+        pieces = [column for columns in rows for column in columns]
+        for verdict in self._greedy.verdicts(round, pieces):
+            verdicts[verdict.column.row][verdict.column.index] = verdict
+        left = (column for column in pieces if verdicts[column.row][column.index] is None)
+        for method, piece in chunks(left, self._spec.vocabulary_size, self._workspace.limit):
             for verdict in self._judge(round, method, piece):
                 verdicts[verdict.column.row][verdict.column.index] = verdict
         return tuple(
