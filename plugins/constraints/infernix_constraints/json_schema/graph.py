@@ -13,6 +13,7 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from infernix_constraints.json_schema.values import Value, identity
+from infernix_constraints.strings.automaton import StringAutomaton
 
 
 @frozen
@@ -27,10 +28,15 @@ class BooleanShape:
 
 @frozen
 class IntegerShape:
-    """The integers from ``minimum`` to ``maximum``, within the signed 64-bit range."""
+    """The integers from ``minimum`` to ``maximum``, within the signed 64-bit range.
+
+    Attributes:
+        multiple: They are multiples of it; it is positive and may have a fraction.
+    """
 
     minimum: int
     maximum: int
+    multiple: Decimal | None = None
 
 
 @frozen
@@ -50,17 +56,47 @@ class NumberRange:
 
 @frozen
 class NumberShape:
-    """Numbers; without a range, every number that is finite in binary64."""
+    """Numbers; without a range, every number that is finite in binary64.
+
+    Attributes:
+        multiple: They are multiples of it, as exact decimals; positive.
+    """
 
     range: NumberRange | None
+    multiple: Decimal | None = None
 
 
 @frozen
 class StringShape:
-    """Strings by their length in decoded Unicode characters; ``maximum`` None is unbounded."""
+    """Strings of ``minimum`` to ``maximum`` decoded characters that the automaton accepts.
+
+    At least one string satisfies all three, which is not to say that every text that satisfies two does.
+
+    Attributes:
+        maximum: None is unbounded.
+        automaton: None accepts every string.
+    """
 
     minimum: int = 0
     maximum: int | None = None
+    automaton: StringAutomaton | None = None
+
+
+@frozen
+class Contains:
+    """How many items of an array are of one kind. Every item is of exactly one of two kinds.
+
+    Attributes:
+        matching: Node of the items that count.
+        other: Node of the items that do not; None when every item counts.
+        minimum: Least number of items that count.
+        maximum: Greatest such number, or None.
+    """
+
+    matching: int
+    other: int | None
+    minimum: int
+    maximum: int | None
 
 
 @frozen
@@ -72,12 +108,21 @@ class ArrayShape:
         items: Node of every later position; None when there is none.
         minimum: Least number of items.
         maximum: Greatest number of items, or None.
+        contains: Takes the place of ``items`` (then None) where items are counted by kind; the prefix is
+            then empty.
+        unique: Takes the place of ``items`` (then None) where every item is one of these values, each at
+            most once; the prefix is then empty.
     """
 
     prefix: tuple[int, ...]
     items: int | None
     minimum: int
     maximum: int | None
+    contains: Contains | None = None
+    unique: tuple[Value, ...] | None = field(
+        default=None,
+        eq=lambda values: None if values is None else tuple(map(identity, values)),
+    )
 
 
 @frozen
@@ -90,19 +135,36 @@ class Member:
 
 
 @frozen
+class OtherMembers:
+    """Members that are not declared.
+
+    Attributes:
+        names: Their names, of which the reserved ones are none; None is every name.
+        node: Node of their values.
+    """
+
+    names: StringAutomaton | None
+    node: int
+
+
+@frozen
 class ObjectShape:
     """Objects.
 
     Attributes:
         members: Declared members that can occur, in the order in which they are generated.
-        reserved: Every declared name, also of members that can never occur; no other name than these is
-            free for ``additional``.
-        additional: Node of the members with other names; None when there are none.
+        reserved: Every declared name, also of members that can never occur; an undeclared member has none
+            of these.
+        others: Undeclared members, which come after the declared ones; their names are disjoint.
+        minimum: Least number of members, all different.
+        maximum: Greatest number of members, or None.
     """
 
     members: tuple[Member, ...]
     reserved: frozenset[str]
-    additional: int | None
+    others: tuple[OtherMembers, ...]
+    minimum: int = 0
+    maximum: int | None = None
 
 
 @frozen
@@ -127,13 +189,30 @@ Shape: TypeAlias = (
 
 
 @frozen
+class Note:
+    """Something in the document that asserts nothing, and that its author might think does.
+
+    Attributes:
+        pointer: The schema's position.
+        keyword: The keyword.
+        text: What becomes of it, in a few words.
+    """
+
+    pointer: str
+    keyword: str
+    text: str
+
+
+@frozen
 class ReducedSchema:
     """A satisfiable schema.
 
     Attributes:
         nodes: Each node's alternatives; at least one, all different.
         root: Index of the root's node.
+        notes: What was read and asserts nothing, in document order; titles and descriptions are not listed.
     """
 
     nodes: tuple[tuple[Shape, ...], ...]
     root: int = 0
+    notes: tuple[Note, ...] = ()

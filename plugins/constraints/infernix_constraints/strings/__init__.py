@@ -1,0 +1,1 @@
+"""Languages of strings as deterministic automata over Unicode characters."""
