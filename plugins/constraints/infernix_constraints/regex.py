@@ -92,7 +92,7 @@ def parse_pattern(source: str) -> Pattern:
             location=Location(offset=MAX_SOURCE),
             hint=f"at most {MAX_SOURCE}",
         )
-    return _Parser(source).pattern()
+    return PatternParser(source).pattern()
 
 
 def regex_grammar(source: str) -> Grammar:
@@ -105,10 +105,15 @@ def regex_grammar(source: str) -> Grammar:
 
 
 @define
-class _Group:
-    """An open group, or the whole expression: its finished options and the one being read."""
+class Group:
+    """An open group, or the whole expression: its finished options and the one being read.
+
+    Attributes:
+        opening: What it began with where that says more than grouping, such as ``(?=``.
+    """
 
     start: int
+    opening: str = ""
     options: list[Branch] = field(factory=list)
     parts: list[Expression] = field(factory=list)
     starts: bool = False
@@ -131,13 +136,16 @@ class _Group:
         return Pattern(tuple(self.options)).whole()
 
 
-class _Parser:
-    """One pass over the source; groups live on an explicit stack."""
+class PatternParser:
+    """One pass over the source; groups live on an explicit stack.
+
+    :class:`infernix_constraints.strings.syntax.SearchParser` reads more than grammars can say.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
         self.at = 0
-        self.groups = [_Group(0)]
+        self.groups = [Group(0)]
         self.repeatable = False
 
     def fail(self, message: str, at: int, hint: str | None = None) -> NoReturn:
@@ -170,7 +178,7 @@ class _Parser:
             if len(self.groups) == 1:
                 self.fail("unexpected ')'", start, "write \\) for the character")
             self.groups.pop()
-            self.add(group.close())
+            self.close_group(group)
         elif character in "^$":
             self.anchor(character, start)
         elif character == "[":
@@ -180,9 +188,7 @@ class _Parser:
         elif character == ".":
             self.add(CharacterClass.of(_LINE_TERMINATORS, negated=True))
         elif character == "\\":
-            ranges = self.escape(start, in_class=False)
-            single = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-            self.add(Text(chr(ranges[0][0])) if single else CharacterClass.of(ranges))
+            self.backslash(start)
         else:
             self.check_scalar(ord(character), start)
             self.add(Text(character))
@@ -190,6 +196,13 @@ class _Parser:
     def add(self, part: Expression) -> None:
         self.groups[-1].parts.append(part)
         self.repeatable = True
+
+    def close_group(self, group: Group) -> None:
+        self.add(group.close())
+
+    def backslash(self, start: int) -> None:
+        ranges = self.escape(start, in_class=False)
+        self.add(CharacterClass.of(ranges) if _is_set(ranges) else Text(chr(ranges[0][0])))
 
     def anchor(self, character: str, start: int) -> None:
         group = self.groups[-1]
@@ -219,7 +232,7 @@ class _Parser:
             for opening, what in _REFUSED_GROUPS:
                 if self.source.startswith(opening, start):
                     self.fail(f"{what} is not supported", start, "groups are ( ) or (?: )")
-        self.groups.append(_Group(start))
+        self.groups.append(Group(start))
 
     def quantifier(self) -> None:
         start, character = self.at, self.source[self.at]
@@ -324,11 +337,17 @@ class _Parser:
             value = 0x08
         elif character in _PUNCTUATION:
             value = ord(character)
+        elif character in "pP" and (ranges := self.property_class(character, start)) is not None:
+            return ranges
         else:
             self.fail(
                 _refused_escape(character), start, "escapes: \\d \\w \\s \\xNN \\uNNNN and signs"
             )
         return ((value, value),)
+
+    def property_class(self, character: str, start: int) -> tuple[tuple[int, int], ...] | None:
+        """The characters of the property whose name follows; None where properties are refused."""
+        return None
 
     def hexadecimal(self, start: int, kind: str) -> int:
         count = {"x": 2, "u": 4}[kind]

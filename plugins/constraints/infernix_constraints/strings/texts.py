@@ -1,0 +1,294 @@
+"""Languages and single texts: finite sets, their members, witnesses, and lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infernix_constraints.grammar import SURROGATES
+from infernix_constraints.strings.automaton import END_OF_UNICODE, StringAutomaton
+from infernix_constraints.strings.limits import TooManyStates, check_size
+from infernix_constraints.strings.minimal import canonical, nothing
+
+#: Steps after which the lengths of a language are given up.
+_MAX_STEPS = 1 << 18
+#: What a witness is spelt with, best first.
+_READABLE = (
+    *"abcdefghijklmnopqrstuvwxyz",
+    *"0123456789",
+    *"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    *"-_ .,:;/+*=!?@#$%&()[]{}<>|~^'`\"\\",
+)
+
+
+def of_texts(texts: Iterable[str]) -> StringAutomaton:
+    """The automaton of these texts; the ones with surrogates are left out.
+
+    Incremental construction from sorted texts after Daciuk et al. (2000), "Incremental Construction of
+    Minimal Acyclic Finite-State Automata".
+
+    Raises:
+        TooManyStates: It is too large.
+    """
+    # State 1 accepts the empty text alone. A finished state is known by its edges.
+    register: dict[tuple[bool, tuple[tuple[str, int], ...]], int] = {}
+    finished: list[tuple[tuple[str, int], ...]] = [(), ()]
+    final = [False, True]
+    tails: dict[str, int] = {"": 1}
+
+    def state_of(accepting: bool, edges: tuple[tuple[str, int], ...]) -> int:
+        if accepting and not edges:
+            return 1
+        number = register.setdefault((accepting, edges), len(finished))
+        if number == len(finished):
+            check_size(number + 1)
+            finished.append(edges)
+            final.append(accepting)
+        return number
+
+    def tail(text: str) -> int:
+        """The state that accepts this text alone."""
+        known = tails.get(text)
+        if known is not None:
+            return known
+        state = 1
+        for character in reversed(text):
+            state = state_of(False, ((character, state),))
+        tails[text] = state
+        return state
+
+    # The path of the previous text down to where it left its predecessor's, each with the edges that are
+    # finished; what follows the last one is a tail with nothing else beside it.
+    path: list[tuple[bool, list[tuple[str, int]]]] = []
+    previous: str | None = None
+    pending = ""
+
+    def close(depth: int) -> None:
+        """Finishes the path below ``depth``, and the tail."""
+        nonlocal pending
+        assert previous is not None
+        while len(path) - 1 > depth or pending:
+            accepting, edges = path[-1]
+            if pending:
+                edges.append((pending[0], tail(pending[1:])))
+                pending = ""
+                continue
+            path.pop()
+            path[-1][1].append((previous[len(path) - 1], state_of(accepting, tuple(edges))))
+
+    for text in sorted({text for text in texts if not _has_surrogate(text)}):
+        if previous is None:
+            path.append((not text, []))
+            pending = text
+        else:
+            shared = _common(previous, text)
+            branch = len(path) - 1
+            if shared > branch:
+                # The texts part inside the tail: its shared part becomes a path.
+                path.extend((False, []) for _ in range(branch, shared))
+                rest = previous[shared:]
+                path[-1] = (not rest, path[-1][1])
+                pending = rest
+            close(shared)
+            pending = text[shared:]
+        previous = text
+    if previous is None:
+        return nothing()
+    close(0)
+    start = state_of(path[0][0], tuple(path[0][1]))
+    return _from_edges(finished, final, start)
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _common(first: str, second: str) -> int:
+    """Length of the common prefix."""
+    low, high = 0, min(len(first), len(second))
+    if first[:high] == second[:high]:
+        return high
+    while low < high - 1:
+        middle = (low + high) // 2
+        if first[low:middle] == second[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _from_edges(
+    edges: list[tuple[tuple[str, int], ...]], final: list[bool], start: int
+) -> StringAutomaton:
+    characters = sorted({ord(character) for state in edges for character, _ in state})
+    column = {chr(code): at + 1 for at, code in enumerate(characters)}
+    check_size(len(edges), len(characters) + 1)
+    table = np.zeros((len(edges), len(characters) + 1), np.int32)
+    for state, outgoing in enumerate(edges):
+        for character, target in outgoing:
+            table[state, column[character]] = target
+    boundaries, columns = [0], [0]
+    for code in characters:
+        if boundaries[-1] == code:
+            columns[-1] = column[chr(code)]
+        else:
+            boundaries.append(code)
+            columns.append(column[chr(code)])
+        if code + 1 < END_OF_UNICODE:
+            boundaries.append(code + 1)
+            columns.append(0)
+    return canonical(boundaries, np.array(columns, np.int32), table, np.array(final), start)
+
+
+def finite_texts(automaton: StringAutomaton, limit: int) -> tuple[str, ...] | None:
+    """Every text, shorter ones first and then by code points; None when there are more than ``limit``."""
+    found: list[str] = []
+    if automaton.empty:
+        return ()
+    classes = _classes(automaton)
+    rows = automaton.table.tolist()
+    # Every state has a way to an accepting one, so each prefix that is kept begins a text of its own.
+    level = [("", automaton.start)]
+    while level:
+        found.extend(prefix for prefix, state in level if automaton.accepting[state])
+        following: list[tuple[str, int]] = []
+        if len(found) > limit:
+            return None
+        for prefix, state in level:
+            for at, target in enumerate(rows[state]):
+                if target:
+                    low, high = classes[at]
+                    # Some prefixes are texts already and so counted; the others still add theirs.
+                    if len(following) + high - low > limit:
+                        return None
+                    following.extend((prefix + chr(code), target) for code in range(low, high))
+        level = following
+        if level and len(level[0][0]) > automaton.states:
+            return None
+    return tuple(found)
+
+
+def _classes(automaton: StringAutomaton) -> list[tuple[int, int]]:
+    """First code point of each class, and the one after its last."""
+    ends = (*automaton.boundaries[1:], END_OF_UNICODE)
+    return list(zip(automaton.boundaries, ends, strict=True))
+
+
+def shortest(automaton: StringAutomaton) -> str:
+    """A shortest text of the language, of readable characters where these do; the language is not empty."""
+    picks: dict[int, tuple[int, str]] = {}
+    places = np.searchsorted(automaton.boundaries, [ord(c) for c in _READABLE], side="right") - 1
+    for preference, (place, character) in enumerate(zip(places.tolist(), _READABLE, strict=True)):
+        picks.setdefault(place, (preference, character))
+    for place, (low, high) in enumerate(_classes(automaton)):
+        # Above ASCII, a class may begin with the surrogates only when it is dead.
+        code = low if low > 0x7F or high <= 0xA1 else 0xA1
+        picks.setdefault(place, (len(_READABLE) + place, chr(code)))
+    order = [(place, character) for place, (_, character) in sorted(picks.items(), key=_second)]
+    came: dict[int, tuple[int, str]] = {automaton.start: (0, "")}
+    queue = [automaton.start]
+    for state in queue:
+        if automaton.accepting[state]:
+            parts: list[str] = []
+            while state != automaton.start:
+                state, character = came[state]
+                parts.append(character)
+            return "".join(reversed(parts))
+        row = automaton.table[state].tolist()
+        for place, character in order:
+            target = row[place]
+            if target and target not in came:
+                came[target] = (state, character)
+                queue.append(target)
+    raise ValueError("the language is empty")
+
+
+def _second(item: tuple[int, tuple[int, str]]) -> tuple[int, str]:
+    return item[1]
+
+
+def lengths(automaton: StringAutomaton, up_to: int) -> NDArray[np.bool_]:
+    """Which lengths occur, in characters.
+
+    Returns:
+        bool [up_to + 1]
+
+    Raises:
+        TooManyStates: The lengths follow no pattern that shows in a reasonable number of steps.
+    """
+    occurs, period, _ = _lengths(automaton, up_to)
+    result = np.zeros(up_to + 1, np.bool_)
+    known = min(len(occurs), up_to + 1)
+    result[:known] = occurs[:known]
+    if period and known <= up_to:
+        repeated = np.array(occurs[len(occurs) - period :])
+        result[known:] = np.resize(repeated, up_to + 1 - known)
+    return result
+
+
+def has_length_between(automaton: StringAutomaton, minimum: int, maximum: int | None) -> bool:
+    """Whether a text has ``minimum`` to ``maximum`` characters; None is unbounded.
+
+    Raises:
+        TooManyStates: As for :func:`lengths`.
+    """
+    if maximum is not None and maximum < minimum:
+        return False
+    occurs, period, whole = _lengths(automaton, maximum, minimum)
+    if any(occurs[minimum : None if maximum is None else maximum + 1]):
+        return True
+    if not whole or not period:
+        return False
+    repeated = occurs[len(occurs) - period :]
+    if maximum is None or maximum - max(minimum, len(occurs)) + 1 >= period:
+        return any(repeated)
+    return any(
+        repeated[(length - len(occurs)) % period]
+        for length in range(max(minimum, len(occurs)), maximum + 1)
+    )
+
+
+def _lengths(
+    automaton: StringAutomaton, up_to: int | None, enough: int | None = None
+) -> tuple[list[bool], int, bool]:
+    """Whether each length occurs, from 0.
+
+    Returns:
+        The lengths up to ``up_to``, or up to where they repeat, or up to the first one from ``enough`` on
+        that occurs; with how many at the end repeat forever (0: none follow); and whether that is known.
+    """
+    if automaton.empty:
+        return [], 0, True
+    count = automaton.states
+    codes = np.unique(np.arange(count, dtype=np.int64)[:, None] * count + automaton.table)
+    sources, targets = codes // count, codes % count
+    real = targets != 0
+    sources, targets = sources[real], targets[real]
+    occurs: list[bool] = []
+    seen: dict[bytes, int] = {}
+    current = np.zeros(count, np.bool_)
+    current[automaton.start] = True
+    while up_to is None or len(occurs) <= up_to:
+        key = np.packbits(current).tobytes()
+        if key in seen:
+            return occurs, len(occurs) - seen[key], True
+        if not current.any():
+            return occurs, 0, True
+        if len(occurs) > _MAX_STEPS or len(seen) * len(key) > 1 << 26:
+            raise TooManyStates("the lengths of its strings repeat too late")
+        seen[key] = len(occurs)
+        occurs.append(bool((current & automaton.accepting).any()))
+        if enough is not None and occurs[-1] and len(occurs) > enough:
+            return occurs, 0, False
+        following = np.zeros(count, np.bool_)
+        following[targets[current[sources]]] = True
+        current = following
+    return occurs, 0, False
+
+
