@@ -31,14 +31,14 @@ MAX_REPETITION = 1_000_000
 MAX_SOURCE = 1 << 16
 
 _DIGIT = ((0x30, 0x39),)
-_WORD = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+WORD = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
 #: ECMAScript WhiteSpace and LineTerminator: TAB LF VT FF CR, U+FEFF and Unicode's space separators.
 _SPACE = (
     *((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A)),
     *((0x2028, 0x2029), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)),
 )
 _LINE_TERMINATORS = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
-_SETS = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+_SETS = {"d": _DIGIT, "w": WORD, "s": _SPACE}
 _CONTROLS = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
 _PUNCTUATION = frozenset("^$\\.*+?()[]{}|/-_ !\"#%&',:;<=>@`~")
 _BOUNDS = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
@@ -86,13 +86,22 @@ def parse_pattern(source: str) -> Pattern:
     Raises:
         InvalidRegex: It is not well formed or not admitted; the location is a character offset.
     """
+    check_length(source)
+    return PatternParser(source).pattern()
+
+
+def check_length(source: str) -> None:
+    """Refuses an expression of more than ``MAX_SOURCE`` characters.
+
+    Raises:
+        InvalidRegex: It is longer.
+    """
     if len(source) > MAX_SOURCE:
         raise InvalidRegex(
             f"the expression has {len(source)} characters",
             location=Location(offset=MAX_SOURCE),
             hint=f"at most {MAX_SOURCE}",
         )
-    return PatternParser(source).pattern()
 
 
 def regex_grammar(source: str) -> Grammar:
@@ -109,7 +118,7 @@ class Group:
     """An open group, or the whole expression: its finished options and the one being read.
 
     Attributes:
-        opening: What it began with where that says more than grouping, such as ``(?=``.
+        opening: What it began with, such as ``(?:``.
     """
 
     start: int
@@ -224,15 +233,20 @@ class PatternParser:
             group.ends = True
 
     def open_group(self, start: int) -> None:
-        if len(self.groups) > MAX_NESTING:
-            self.fail(f"groups are nested more than {MAX_NESTING} deep", start)
         if self.source.startswith("(?:", start):
-            self.at = start + 3
-        else:
+            self.open_group_at(start, "(?:")
+            return
+        if len(self.groups) <= MAX_NESTING:
             for opening, what in _REFUSED_GROUPS:
                 if self.source.startswith(opening, start):
                     self.fail(f"{what} is not supported", start, "groups are ( ) or (?: )")
-        self.groups.append(Group(start))
+        self.open_group_at(start, "(")
+
+    def open_group_at(self, start: int, opening: str) -> None:
+        if len(self.groups) > MAX_NESTING:
+            self.fail(f"groups are nested more than {MAX_NESTING} deep", start)
+        self.at = start + len(opening)
+        self.groups.append(Group(start, opening))
 
     def quantifier(self) -> None:
         start, character = self.at, self.source[self.at]

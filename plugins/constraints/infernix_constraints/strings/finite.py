@@ -8,13 +8,15 @@ from typing import TypeVar
 import numpy as np
 
 from infernix_constraints.strings.automaton import StringAutomaton
-from infernix_constraints.strings.limits import MAX_STATES, TooManyStates
+from infernix_constraints.strings.limits import MAX_RAW_STATES, check_size
 
 StateT = TypeVar("StateT", bound=Hashable)
 
 
 class Rows:
     """Numbered states over an alphabet of a few characters. State 0 is dead.
+
+    There are at most ``MAX_RAW_STATES``.
 
     Attributes:
         targets: Per state, the state after each character of the alphabet.
@@ -24,6 +26,7 @@ class Rows:
     def __init__(self, width: int) -> None:
         self.targets: list[tuple[int, ...]] = [(0,) * width]
         self.final = [False]
+        self._unions: dict[tuple[int, ...], int] = {}
 
     def explore(
         self,
@@ -40,7 +43,7 @@ class Rows:
             known: Numbers of states that were explored before, with steps that agree on them; grows.
 
         Raises:
-            TooManyStates: There are more than ``MAX_STATES``.
+            TooManyStates: There are more than ``MAX_RAW_STATES``.
         """
         index = {} if known is None else known
         if start in index:
@@ -59,8 +62,6 @@ class Rows:
                     number = index[target] = first + len(order)
                     order.append(target)
                 numbers.append(number)
-            if len(order) > MAX_STATES:
-                raise TooManyStates
             self.add(tuple(numbers), final)
         return first
 
@@ -68,13 +69,15 @@ class Rows:
         """Adds the texts of several states as those of one, and returns its number.
 
         Raises:
-            TooManyStates: That takes more than ``MAX_STATES``.
+            TooManyStates: That makes more than ``MAX_RAW_STATES``.
         """
         begin = tuple(start for start in starts if start)
         if len(begin) < 2:
             return begin[0] if begin else 0
-        first = len(self.targets)
-        index = {begin: first}
+        index = self._unions
+        if begin in index:
+            return index[begin]
+        first = index[begin] = len(self.targets)
         order = [begin]
         for states in order:  # grows while it is read
             row = []
@@ -88,15 +91,18 @@ class Rows:
                     number = index[live] = first + len(order)
                     order.append(live)
                 row.append(number)
-            if len(order) > MAX_STATES:
-                raise TooManyStates
-            self.add(tuple(row), any([self.final[state] for state in states]))
+            self.add(tuple(row), any(self.final[state] for state in states))
         return first
 
     def add(self, targets: tuple[int, ...], final: bool) -> int:
-        """Adds one state and returns its number."""
+        """Adds one state and returns its number.
+
+        Raises:
+            TooManyStates: It is one too many.
+        """
         self.targets.append(targets)
         self.final.append(final)
+        check_size(len(self.final), limit=MAX_RAW_STATES)
         return len(self.final) - 1
 
 
@@ -107,8 +113,12 @@ def finite_automaton(rows: Rows, start: int, alphabet: str) -> StringAutomaton:
         rows: States that never come back to one another.
         start: The first.
         alphabet: The characters of the rows, ascending.
+
+    Raises:
+        TooManyStates: It has more than ``MAX_STATES``.
     """
     targets, final, first = _merged(rows, start)
+    check_size(len(targets))
     order = [0, first] if first else [0]
     position = {state: place for place, state in enumerate(order)}
     for state in order:  # grows while it is read
