@@ -1,4 +1,4 @@
-"""Conjunctions of schema positions: their alternatives, their shapes, and whether a value satisfies them.
+"""Conjunctions of schema positions and their alternatives.
 
 A conjunction is the tuple of positions that all apply to one value. It is expanded into alternatives, lists
 of assertions without choices or references, and each alternative is intersected type by type. Children of
@@ -8,26 +8,23 @@ through recursion, and is done once per conjunction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator
+from itertools import chain, combinations
 
 from attrs import define, field, frozen
 
-from infernix_constraints.json_schema.assertions import Assertions
+from infernix_constraints.json_schema.assertions import ALL_KINDS, Assertions, Finite, Key
 from infernix_constraints.json_schema.document import SchemaDocument
-from infernix_constraints.json_schema.numbers import admits
-from infernix_constraints.json_schema.values import (
-    ArrayValue,
-    ObjectValue,
-    Value,
-    identity,
-    is_integral,
-    kind_of,
-)
-from infernix_core.errors import Location, UnsupportedSchema
+from infernix_constraints.json_schema.evaluation import Evaluation
+from infernix_constraints.json_schema.unevaluated import closing
+from infernix_constraints.json_schema.values import Identity, Value, identity
+from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 #: The positions that all apply to one value.
-Conjunction = tuple[str, ...]
+Conjunction = tuple[Key, ...]
+
+#: Assertions that all apply to one value, without choices or references.
+Alternative = tuple[Assertions, ...]
 
 #: Intersections of two schemas in one reduction.
 MAX_MERGES = 16384
@@ -35,23 +32,44 @@ MAX_MERGES = 16384
 MAX_IN_PLACE_DEPTH = 256
 #: Steps in which one conjunction is expanded; choices that assert nothing merge nothing, yet multiply.
 MAX_EXPANSION_STEPS = 2**18
+#: Alternatives of one conjunction.
+MAX_ALTERNATIVES = 2048
+#: Branches of an anyOf of which several may apply, where it counts which.
+MAX_BRANCHES_TOGETHER = 5
 
 
 @frozen
 class _Pending:
-    """A position that still has to be expanded, and the positions that led to it in place."""
+    """A position that still has to be expanded.
 
-    pointer: str
-    ancestors: tuple[str, ...]
+    Attributes:
+        key: The position.
+        ancestors: The positions that led to it in place.
+        scopes: Those of them that assert on what nothing in place evaluates.
+    """
+
+    key: Key
+    ancestors: tuple[Key, ...] = ()
+    scopes: tuple[Key, ...] = ()
 
 
 @frozen
 class _Partial:
-    """An alternative in the making."""
+    """An alternative in the making.
 
-    chosen: tuple[Assertions, ...]
-    seen: frozenset[str]
+    Attributes:
+        chosen: What was taken in, each with its scopes.
+        seen: The positions that were taken in, each with its scopes.
+        pending: What is still to be taken in.
+        kinds: The types that are left.
+        groups: Choices that are still to be made.
+    """
+
+    chosen: tuple[tuple[Assertions, tuple[Key, ...]], ...]
+    seen: frozenset[tuple[Key, tuple[Key, ...]]]
     pending: tuple[_Pending, ...]
+    kinds: frozenset[str] = ALL_KINDS
+    groups: tuple[tuple[tuple[_Pending, ...], ...], ...] = ()
 
 
 @frozen
@@ -60,87 +78,96 @@ class Expansion:
 
     Attributes:
         alternatives: Per alternative, the assertions that all apply; none of them vacuous.
+        finite: Values that are admitted beside them.
+        reasons: Why alternatives that were dropped hold no value.
         circular: Where a schema referred to itself without a value in between, if it did.
     """
 
-    alternatives: tuple[tuple[Assertions, ...], ...]
-    circular: Location | None
+    alternatives: tuple[Alternative, ...]
+    finite: tuple[Value, ...] = ()
+    reasons: tuple[UnsatisfiableSchema, ...] = ()
+    circular: Location | None = None
 
 
 @define(eq=False)
 class Conjunctions:
-    """The conjunctions of one document, each expanded once."""
+    """The conjunctions of one document, each expanded once.
+
+    Attributes:
+        document: The document.
+        evaluation: Decides values.
+        exclusive: Turns the positions of a oneOf into conjunctions of which at least one applies exactly
+            when one of the positions does. None reads it as anyOf, which admits more.
+    """
 
     document: SchemaDocument
-    merges: int = 0
+    evaluation: Evaluation
+    exclusive: Callable[[Assertions, tuple[Key, ...]], tuple[Conjunction, ...]] | None = None
+    merges: int = field(init=False, default=0)
     _expanded: dict[Conjunction, Expansion] = field(init=False, factory=dict)
-    _satisfied: dict[tuple[int, Conjunction], bool] = field(init=False, factory=dict)
 
     def expand(self, conjunction: Conjunction) -> Expansion:
         """The alternatives of a conjunction.
 
         Raises:
-            InvalidSchema: A schema in it is not valid.
-            UnsupportedSchema: A schema in it is not supported, or a limit is passed.
+            UnsupportedSchema: A schema in it cannot be enforced, or a limit is passed.
         """
         known = self._expanded.get(conjunction)
         if known is None:
-            known = self._expanded[conjunction] = self._expand(conjunction)
+            known = self._finite(conjunction)
+            if known is None:
+                known = _Expander(self, conjunction).expand()
+            self._expanded[conjunction] = known
         return known
 
-    def _expand(self, conjunction: Conjunction) -> Expansion:
-        finished: dict[tuple[str, ...], tuple[Assertions, ...]] = {}
-        circular: Location | None = None
-        start = tuple(_Pending(pointer, ()) for pointer in conjunction)
-        partials = [_Partial((), frozenset(), start)]
-        steps = 0
-        while partials:
-            partial = partials.pop()
-            steps += 1
-            if steps > MAX_EXPANSION_STEPS:
-                raise UnsupportedSchema(
-                    "the schema has too many alternatives",
-                    location=Location(pointer=conjunction[0]),
-                )
-            if not partial.pending:
-                finished[tuple(each.pointer for each in partial.chosen)] = partial.chosen
-                continue
-            head, *rest = partial.pending
-            if head.pointer in head.ancestors:
-                # No finite chain of reasons makes a value satisfy this branch.
-                circular = Location(pointer=head.pointer)
-                continue
-            if head.pointer in partial.seen:
-                partials.append(_Partial(partial.chosen, partial.seen, tuple(rest)))
-                continue
-            partials += self._choices(partial, head, tuple(rest))
-        return Expansion(tuple(finished.values()), circular)
+    def _finite(self, conjunction: Conjunction) -> Expansion | None:
+        """The values of a conjunction that lists them somewhere, beside whatever else it asserts."""
+        owner = self.listed(conjunction)
+        if owner is None:
+            return None
+        candidates = owner.finite[0]
+        left = self.admitted(candidates, conjunction)
+        if left:
+            return Expansion((), left)
+        what = "no value of it satisfies the assertions beside it"
+        reason = UnsatisfiableSchema(what, location=owner.location(candidates.keyword))
+        return Expansion((), (), (reason,))
 
-    def _choices(
-        self, partial: _Partial, head: _Pending, rest: tuple[_Pending, ...]
-    ) -> Iterator[_Partial]:
-        """The alternative with its first pending position taken in; last choice first."""
-        found = self.document.assertions(head.pointer)
-        ancestors = (*head.ancestors, head.pointer)
-        if len(ancestors) > MAX_IN_PLACE_DEPTH:
-            raise UnsupportedSchema(
-                f"more than {MAX_IN_PLACE_DEPTH} schemas apply in place through one another",
-                location=found.location(),
-            )
-        chosen = partial.chosen
-        if found.asserts_itself:
-            chosen = (*chosen, found)
-            if len(chosen) > 1:
-                self._count_merge(found.location())
-        applied = (_Pending(pointer, ancestors) for pointer in found.in_place)
-        seen, pending = partial.seen | {head.pointer}, (*applied, *rest)
-        if found.any_of is None:
-            yield _Partial(chosen, seen, pending)
-        else:
-            for pointer in reversed(found.any_of):
-                yield _Partial(chosen, seen, (_Pending(pointer, ancestors), *pending))
+    def listed(self, conjunction: Conjunction) -> Assertions | None:
+        """A position with a list of values among those that apply in any case; None if there is none."""
+        passed = set(conjunction)
+        pending = list(reversed(conjunction))
+        best: Assertions | None = None
+        while pending:
+            found = self.document.assertions(pending.pop())
+            if found.finite and (
+                best is None or len(found.finite[0].values) < len(best.finite[0].values)
+            ):
+                best = found
+            for key in found.in_place:
+                if key not in passed:
+                    passed.add(key)
+                    pending.append(key)
+        return best
 
-    def _count_merge(self, location: Location) -> None:
+    def admitted(self, candidates: Finite, conjunction: Conjunction) -> tuple[Value, ...]:
+        """The different values of a list that satisfy every position."""
+        distinct: dict[Identity, Value] = {}
+        for value in candidates.values:
+            distinct.setdefault(identity(value), value)
+        holds = self.evaluation.holds
+        return tuple(
+            value
+            for value in distinct.values()
+            if all(holds(value, key) for key in conjunction)
+        )
+
+    def count_merge(self, location: Location) -> None:
+        """Counts one intersection.
+
+        Raises:
+            UnsupportedSchema: There were too many.
+        """
         self.merges += 1
         if self.merges > MAX_MERGES:
             raise UnsupportedSchema(
@@ -149,74 +176,136 @@ class Conjunctions:
                 hint="fewer alternatives beside shared assertions",
             )
 
-    def satisfied(self, value: Value, alternative: tuple[Assertions, ...]) -> bool:
-        """Whether a value satisfies every assertion of an alternative."""
-        goals = self._goals(value, alternative)
-        return goals is not None and all(self._holds(*goal) for goal in goals)
 
-    def _holds(self, value: Value, conjunction: Conjunction) -> bool:
-        """Whether a value satisfies a conjunction. Depth is kept on a list, not on the stack."""
-        open_goals = [(value, conjunction)]
-        while open_goals:
-            value, conjunction = open_goals[-1]
-            key = id(value), conjunction
-            if key in self._satisfied:
-                open_goals.pop()
-                continue
-            found = (self._goals(value, each) for each in self.expand(conjunction).alternatives)
-            branches = [goals for goals in found if goals is not None]
-            missing = [
-                goal
-                for goal in chain.from_iterable(branches)
-                if (id(goal[0]), goal[1]) not in self._satisfied
-            ]
-            if missing:
-                open_goals += missing
-                continue
-            self._satisfied[key] = any(
-                all(self._satisfied[id(item), goal] for item, goal in goals) for goals in branches
+@define(eq=False)
+class _Expander:
+    """Expands one conjunction."""
+
+    conjunctions: Conjunctions
+    conjunction: Conjunction
+    reasons: list[UnsatisfiableSchema] = field(init=False, factory=list)
+    circular: Location | None = field(init=False, default=None)
+
+    def expand(self) -> Expansion:
+        finished: dict[tuple[Key, ...], Alternative] = {}
+        start = tuple(_Pending(key) for key in self.conjunction)
+        partials = [_Partial((), frozenset(), start)]
+        steps = 0
+        while partials:
+            partial = partials.pop()
+            steps += 1
+            if steps > MAX_EXPANSION_STEPS or len(finished) > MAX_ALTERNATIVES:
+                raise UnsupportedSchema(
+                    "the schema has too many alternatives",
+                    location=self.conjunctions.document.location(self.conjunction[0]),
+                )
+            if partial.pending:
+                head, *rest = partial.pending
+                partials += self._take(partial, head, tuple(rest))
+            elif partial.groups:
+                partials += self._choose(partial)
+            else:
+                alternative = self._closed(partial)
+                finished[tuple(each.key for each in alternative)] = alternative
+        return Expansion(
+            tuple(finished.values()), (), tuple(self.reasons), self.circular
+        )
+
+    def _take(
+        self, partial: _Partial, head: _Pending, rest: tuple[_Pending, ...]
+    ) -> Iterator[_Partial]:
+        """The partial alternative with its first pending position taken in."""
+        if head.key in head.ancestors:
+            # No finite chain of reasons makes a value satisfy this branch.
+            self.circular = self.conjunctions.document.location(head.key)
+            if any(key.startswith("!") for key in (head.key, *head.ancestors)):
+                raise UnsupportedSchema(
+                    "a schema negates itself in place", location=self.circular
+                )
+            return
+        if (head.key, head.scopes) in partial.seen:
+            yield _Partial(
+                partial.chosen, partial.seen, rest, partial.kinds, partial.groups
             )
-            open_goals.pop()
-        return self._satisfied[key]
+            return
+        found = self.conjunctions.document.assertions(head.key)
+        ancestors = (*head.ancestors, head.key)
+        if len(ancestors) > MAX_IN_PLACE_DEPTH:
+            raise UnsupportedSchema(
+                f"more than {MAX_IN_PLACE_DEPTH} schemas apply in place through one another",
+                location=found.location(),
+            )
+        kinds = partial.kinds & found.kinds
+        if not kinds:
+            self.reasons.append(
+                UnsatisfiableSchema("no type is left", location=found.location("type"))
+                if found.kinds
+                else UnsatisfiableSchema("nothing is admitted", location=found.location())
+            )
+            return
+        # What is negated evaluates nothing for what is around it.
+        scopes = () if head.key.startswith("!") else head.scopes
+        if found.unevaluated_properties is not None or found.unevaluated_items is not None:
+            scopes = (*scopes, head.key)
+        chosen = partial.chosen
+        if found.asserts_itself:
+            chosen = (*chosen, (found, scopes))
+            if len(chosen) > 1:
+                self.conjunctions.count_merge(found.location())
+        groups = partial.groups
+        for group in (*found.choices, *self._exclusive(found)):
+            groups = (
+                *groups,
+                tuple(
+                    tuple(_Pending(key, ancestors, scopes) for key in keys)
+                    for keys in (_together(group, found) if scopes else group)
+                ),
+            )
+        applied = tuple(_Pending(key, ancestors, scopes) for key in found.in_place)
+        seen = partial.seen | {(head.key, head.scopes)}
+        yield _Partial(chosen, seen, (*applied, *rest), kinds, groups)
 
-    def _goals(
-        self, value: Value, alternative: tuple[Assertions, ...]
-    ) -> list[tuple[Value, Conjunction]] | None:
-        """What members and items must satisfy so that the value does; None when it cannot."""
-        goals: list[tuple[Value, Conjunction]] = []
-        kind = kind_of(value)
-        for found in alternative:
-            if kind not in found.kinds or not _satisfies_locally(found, value):
-                return None
-            if isinstance(value, ArrayValue) and found.items is not None:
-                items = self.document.conjunction((found.items,))
-                goals += [(item, items) for item in value.items if items]
-            elif isinstance(value, ObjectValue):
-                for name, member in value.members:
-                    position = found.properties.get(name, found.additional)
-                    if position is not None:
-                        goals.append((member, self.document.conjunction((position,))))
-        return goals
+    def _exclusive(self, found: Assertions) -> Iterator[tuple[Conjunction, ...]]:
+        for keys in found.one_of:
+            if self.conjunctions.exclusive is None:
+                yield tuple((key,) for key in keys)
+            else:
+                yield self.conjunctions.exclusive(found, keys)
+
+    def _choose(self, partial: _Partial) -> Iterator[_Partial]:
+        """The partial alternatives with one more choice made; the last one first.
+
+        Choices wait until everything that applies in any case was taken in, which leaves fewer types.
+        """
+        group, *groups = partial.groups
+        for branch in reversed(group):
+            yield _Partial(partial.chosen, partial.seen, branch, partial.kinds, tuple(groups))
+
+    def _closed(self, partial: _Partial) -> Alternative:
+        """A finished alternative, with what nothing in place evaluates spelled out."""
+        alternative = tuple(found for found, _ in partial.chosen)
+        scoped = [
+            (found, [each for each, scopes in partial.chosen if found.key in scopes])
+            for found in alternative
+            if found.unevaluated_properties is not None or found.unevaluated_items is not None
+        ]
+        return (*alternative, *chain.from_iterable(closing(*each) for each in scoped))
 
 
-def _satisfies_locally(found: Assertions, value: Value) -> bool:
-    """Whether a value of an admitted type satisfies what is not said about its members and items."""
-    if found.finite:
-        key = identity(value)
-        if any(key not in finite.identities for finite in found.finite):
-            return False
-    if isinstance(value, str):
-        return found.min_length <= len(value) and (
-            found.max_length is None or len(value) <= found.max_length
+def _together(
+    group: tuple[tuple[Key, ...], ...], found: Assertions
+) -> tuple[tuple[Key, ...], ...]:
+    """Every combination of branches that may apply together, since each evaluates something."""
+    if all(len(branch) == 1 for branch in group):
+        if len(group) > MAX_BRANCHES_TOGETHER:
+            raise UnsupportedSchema(
+                f"unevaluated keywords beside more than {MAX_BRANCHES_TOGETHER} branches "
+                "cannot be enforced",
+                location=found.location("anyOf"),
+            )
+        return tuple(
+            tuple(chain.from_iterable(branches))
+            for count in range(1, len(group) + 1)
+            for branches in combinations(group, count)
         )
-    if isinstance(value, ArrayValue):
-        return found.min_items <= len(value.items) and (
-            found.max_items is None or len(value.items) <= found.max_items
-        )
-    if isinstance(value, ObjectValue):
-        return {name for name, _ in value.members}.issuperset(found.required)
-    if kind_of(value) == "number":
-        assert not isinstance(value, str | bool | None)
-        integral = not found.integral or is_integral(value)
-        return integral and admits(found.lower, found.upper, value)
-    return True
+    return group

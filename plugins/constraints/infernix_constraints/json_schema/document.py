@@ -2,122 +2,130 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from urllib.parse import unquote_to_bytes
 
 from attrs import define, evolve, field
 
-from infernix_constraints.json_schema.assertions import (
-    DRAFT_2020_12,
-    Assertions,
-    dialect_of,
-    read_schema,
-)
-from infernix_constraints.json_schema.source import Json, child
-from infernix_core.errors import InvalidSchema, Location, UnsupportedSchema
-
-_BAD_ESCAPE = re.compile(r"~(?![01])")
-_INDEX = re.compile(r"0|[1-9][0-9]*")
+from infernix_constraints.json_schema.assertions import FALSE, TRUE, Assertions, Key, negation_of
+from infernix_constraints.json_schema.graph import Note
+from infernix_constraints.json_schema.keywords import DRAFT_2020_12, dialect_of
+from infernix_constraints.json_schema.negation import negate
+from infernix_constraints.json_schema.reader import Reading, read_schema
+from infernix_constraints.json_schema.references import References
+from infernix_constraints.json_schema.source import Json
+from infernix_core.errors import Location, UnsupportedSchema
 
 
 @define(eq=False)
 class SchemaDocument:
-    """A document whose schema positions are read when they are first asked for.
+    """A document, all schema positions of which are read and checked at once.
 
-    Positions are named by their JSON Pointers, each spelled in one way only.
+    Positions are named by their JSON Pointers, each spelled in one way only, their negations by ``!``
+    before the pointer, and made-up positions by ``#``.
+
+    Raises:
+        InvalidSchema: A position is not a schema of its dialect, or a reference leads nowhere.
+        UnsupportedSchema: The dialect is not known. What cannot be enforced is refused where it is used.
     """
 
     root: Json
-    draft: str = field(init=False)
-    _documents: dict[str, Json] = field(init=False)
-    _read: dict[str, Assertions] = field(init=False, factory=dict)
+    dialect: int = field(init=False, default=DRAFT_2020_12)
+    notes: list[Note] = field(init=False, factory=list)
+    _references: References = field(init=False)
+    _known: dict[Key, Assertions] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self._documents = {"": self.root}
-        self.draft = DRAFT_2020_12
         if isinstance(self.root, dict) and "$schema" in self.root:
-            self.draft = dialect_of(self.root["$schema"])
+            self.dialect = dialect_of(self.root["$schema"])
+        everything = frozenset[str]()
+        self._known[TRUE] = Assertions(TRUE, "")
+        self._known[FALSE] = Assertions(FALSE, "", everything)
+        self._references = References(self.root, self.dialect)
+        self._read_all()
 
-    def assertions(self, pointer: str) -> Assertions:
-        """What the schema at a known position asserts, its reference resolved to a position.
+    def _read_all(self) -> None:
+        """Reads every position that the root or a reference leads to, in the order of the source."""
+        readings: dict[str, Reading] = {}
+        pending: list[tuple[str, Json]] = [("", self.root)]
+        found: dict[str, Json] = {}
+        while pending:
+            while pending:
+                pointer, document = pending.pop()
+                if pointer in readings:
+                    continue
+                reading = read_schema(pointer, document, self.dialect)
+                readings[pointer] = reading
+                self.notes += reading.notes
+                self._references.enter(pointer, document)
+                pending += reversed(reading.positions.items())
+            # References may lead to places that no keyword makes a schema.
+            for pointer, reading in readings.items():
+                if pointer not in self._known:
+                    target = self._finish(reading)
+                    if target is not None and target not in readings:
+                        found[target] = self._references.document(target)
+            pending += found.items()
+            found.clear()
+
+    def _finish(self, reading: Reading) -> str | None:
+        """Takes a reading over with its reference resolved, and returns where it leads."""
+        assertions, target = reading.assertions, None
+        if reading.reference is not None:
+            try:
+                target = self._references.resolve(
+                    reading.reference, assertions.pointer, reading.keyword
+                )
+            except UnsupportedSchema as error:
+                assertions = evolve(assertions, error=assertions.error or error)
+            else:
+                assertions = evolve(assertions, in_place=(target, *assertions.in_place))
+        self._known[assertions.key] = assertions
+        self._known.update(reading.made_up)
+        return target
+
+    def add(self, assertions: Assertions) -> Key:
+        """Makes a position up, unless it is known, and returns its key."""
+        return self._known.setdefault(assertions.key, assertions).key
+
+    def assertions(self, key: Key) -> Assertions:
+        """What a position asserts.
 
         Raises:
-            InvalidSchema: It is not a schema, or its reference leads nowhere.
             UnsupportedSchema: It asserts something that cannot be enforced.
         """
-        known = self._read.get(pointer)
+        known = self._known.get(key)
         if known is None:
-            known, positions = read_schema(pointer, self._documents[pointer], self.draft)
-            self._documents.update(positions)
-            if known.reference is not None:
-                known = evolve(known, reference=self._resolve(known.reference, pointer))
-            self._read[pointer] = known
+            known, made_up = negate(self.assertions(negation_of(key)), self.empty)
+            self._known[key] = known
+            self._known.update(made_up)
+        if known.error is not None:
+            raise UnsupportedSchema(
+                known.error.message, location=known.error.location, hint=known.error.hint
+            )
         return known
 
-    def conjunction(self, pointers: Iterable[str]) -> tuple[str, ...]:
-        """The positions that together assert the same, without aliases, repetitions and empty schemas."""
-        result: dict[str, None] = {}
-        for pointer in pointers:
-            passed = {pointer}
-            while (target := self.assertions(pointer).alias) is not None and target not in passed:
+    def empty(self, key: Key) -> bool:
+        """Whether a position plainly admits nothing."""
+        known = self._known.get(key)
+        return known is not None and known.error is None and not known.kinds
+
+    def conjunction(self, keys: Iterable[Key]) -> tuple[Key, ...]:
+        """The positions that together assert the same, without aliases, repetitions and empty schemas.
+
+        A position beside its negation makes the conjunction ``FALSE``.
+        """
+        result: dict[Key, None] = {}
+        for key in keys:
+            passed = {key}
+            while (target := self.assertions(key).alias) is not None and target not in passed:
                 passed.add(target)
-                pointer = target
-            if not self.assertions(pointer).vacuous:
-                result[pointer] = None
+                key = target
+            if not self.assertions(key).vacuous:
+                if negation_of(key) in result:
+                    return (FALSE,)
+                result[key] = None
         return tuple(result)
 
-    def check_unread(self) -> None:
-        """Checks the schema positions that the root does not lead to, which are no part of its meaning.
-
-        Raises:
-            InvalidSchema: One is not a schema. What merely cannot be enforced does no harm there.
-        """
-        while pending := self._documents.keys() - self._read.keys() - self._skipped:
-            for pointer in sorted(pending):
-                try:
-                    self.assertions(pointer)
-                except UnsupportedSchema:
-                    self._skipped.add(pointer)
-
-    _skipped: set[str] = field(init=False, factory=set)
-
-    def _resolve(self, reference: str, source: str) -> str:
-        location = Location(pointer=source, keyword="$ref")
-        try:
-            fragment = unquote_to_bytes(reference.removeprefix("#")).decode()
-        except UnicodeError as error:
-            raise InvalidSchema("the reference is not UTF-8", location=location) from error
-        if fragment and not fragment.startswith("/"):
-            raise UnsupportedSchema(
-                f"the reference {reference!r} names an anchor",
-                location=location,
-                hint="references of the form #/$defs/name",
-            )
-        document, pointer = self.root, ""
-        for token in fragment.split("/")[1:]:
-            if _BAD_ESCAPE.search(token):
-                raise InvalidSchema(
-                    f"the reference {reference!r} is not a JSON Pointer",
-                    location=location,
-                    hint="~ is written ~0 and / is written ~1",
-                )
-            token = token.replace("~1", "/").replace("~0", "~")
-            pointer = child(pointer, token)
-            if isinstance(document, dict) and token in document:
-                document = document[token]
-            elif (
-                isinstance(document, list)
-                and _INDEX.fullmatch(token)
-                and len(token) < 10
-                and int(token) < len(document)
-            ):
-                document = document[int(token)]
-            else:
-                raise InvalidSchema(
-                    f"the reference {reference!r} leads nowhere",
-                    location=location,
-                    hint=f"there is nothing at {pointer}",
-                )
-        self._documents.setdefault(pointer, document)
-        return pointer
+    def location(self, key: Key) -> Location:
+        """Where a position comes from."""
+        return Location(pointer=self._known[key].pointer if key in self._known else "")

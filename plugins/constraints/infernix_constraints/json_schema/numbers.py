@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from infernix_constraints.json_schema.graph import IntegerShape, NumberRange
+from infernix_constraints.json_schema.graph import IntegerShape, NumberRange, NumberShape
 from infernix_constraints.json_schema.values import INT64
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
@@ -52,7 +52,130 @@ def admits(lower: Iterable[Bound], upper: Iterable[Bound], value: int | Decimal)
     )
 
 
-def integer_shape(lower: Bound | None, upper: Bound | None) -> IntegerShape:
+@frozen
+class Step:
+    """What numbers are multiples of: the least common multiple of several, and the last one's place."""
+
+    value: Fraction
+    location: Location
+
+    @classmethod
+    def of(cls, multiples: Iterable[tuple[int | Decimal, Location]]) -> Step | None:
+        """The step of several multiples; None without any."""
+        step: Step | None = None
+        for value, location in multiples:
+            exact = Fraction(value)
+            step = cls(exact if step is None else _common_multiple(step.value, exact), location)
+        return step
+
+    def decimal(self) -> Decimal:
+        """The step as a decimal, which it is as a multiple of decimals."""
+        return _decimal(self.value)
+
+
+def _common_multiple(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(
+        math.lcm(a.numerator * b.denominator, b.numerator * a.denominator),
+        a.denominator * b.denominator,
+    )
+
+
+def _decimal(value: Fraction) -> Decimal:
+    """A fraction whose denominator divides a power of ten."""
+    twos = (value.denominator & -value.denominator).bit_length() - 1
+    fives, rest = 0, value.denominator >> twos
+    while rest % 5 == 0:
+        fives, rest = fives + 1, rest // 5
+    places = max(twos, fives)
+    digits = value.numerator * 10**places // value.denominator
+    return Decimal((0, tuple(map(int, str(digits))), -places))
+
+
+def is_multiple(value: int | Decimal, step: int | Decimal) -> bool:
+    """Whether a number is a multiple of another, both exact."""
+    return Fraction(value) % Fraction(step) == 0
+
+
+def integer_shape(
+    lower: Bound | None, upper: Bound | None, step: Step | None = None
+) -> IntegerShape:
+    """The 64-bit integers of a range, or those of them that are multiples.
+
+    Raises:
+        UnsatisfiableSchema: The range holds no integer, or no multiple.
+        UnsupportedSchema: It holds such integers, but none of 64 bits.
+    """
+    shape = _integers(lower, upper)
+    if step is None:
+        return shape
+    whole = _common_multiple(step.value, Fraction(1)).numerator
+    if whole == 1:
+        return shape
+    first, last = -(-shape.minimum // whole) * whole, shape.maximum // whole * whole
+    if first > last:
+        raise UnsatisfiableSchema(
+            f"the range holds no multiple of {whole}", location=step.location
+        )
+    return IntegerShape(first, last, Decimal(whole))
+
+
+def number_shape(
+    lower: Bound | None, upper: Bound | None, step: Step | None = None
+) -> NumberShape:
+    """The numbers of a range, or those of them that are multiples.
+
+    Raises:
+        UnsatisfiableSchema: The range is empty, or holds no multiple.
+        UnsupportedSchema: It holds such numbers, but none that can be written.
+    """
+    found = number_range(lower, upper)
+    if step is None:
+        return NumberShape(found)
+    if found is not None:
+        _check_multiple(found, lower, upper, step)
+    return NumberShape(found, step.decimal())
+
+
+def _check_multiple(
+    found: NumberRange, lower: Bound | None, upper: Bound | None, step: Step
+) -> None:
+    """Raises when a range holds no multiple."""
+    if lower is not None and upper is not None:
+        low, high = Fraction(lower.value), Fraction(upper.value)
+        first = math.floor(low / step.value) + 1 if lower.exclusive else math.ceil(low / step.value)
+        last = math.ceil(high / step.value) - 1 if upper.exclusive else math.floor(high / step.value)
+        if first > last:
+            raise UnsatisfiableSchema(
+                f"the range holds no multiple of {step.decimal()}", location=step.location
+            )
+    whole = _common_multiple(step.value, Fraction(1)).numerator
+    integers = found.integers
+    if integers is not None and -(-integers.minimum // whole) * whole <= integers.maximum:
+        return
+    if found.minimum is not None and found.maximum is not None:
+        low, high = Fraction(found.minimum), Fraction(found.maximum)
+        if low <= 0 <= high:
+            return
+        if high < 0:
+            low, high = -high, -low
+        # Texts of 17 digits in one decade are the multiples of one power of ten.
+        for decade in range(_magnitude(low), _magnitude(high) + 1):
+            unit = _common_multiple(step.value, Fraction(10) ** (decade - MAX_DIGITS + 1))
+            start = max(low, Fraction(10) ** decade)
+            if math.ceil(start / unit) * unit <= min(high, Fraction(10) ** (decade + 1)):
+                return
+    raise UnsupportedSchema(
+        f"no multiple of {step.decimal()} with at most {MAX_DIGITS} digits lies in the range",
+        location=step.location,
+    )
+
+
+def _magnitude(value: Fraction) -> int:
+    """The exponent of a positive number's first digit, or one less."""
+    return len(str(value.numerator)) - len(str(value.denominator)) - 1
+
+
+def _integers(lower: Bound | None, upper: Bound | None) -> IntegerShape:
     """The 64-bit integers of a range.
 
     Raises:

@@ -1,0 +1,213 @@
+"""A graph in the making, whose nodes may still generate nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+
+from infernix_constraints.json_schema.conjunction import Conjunction, Conjunctions
+from infernix_constraints.json_schema.graph import (
+    ArrayShape,
+    BooleanShape,
+    FiniteShape,
+    IntegerShape,
+    NullShape,
+    NumberShape,
+    ObjectShape,
+    Shape,
+    StringShape,
+)
+from infernix_constraints.json_schema.intersection import Intersection
+from infernix_constraints.json_schema.liveness import (
+    lives,
+    needed,
+    renumbered,
+    targets,
+    without_dead,
+)
+from infernix_constraints.json_schema.values import Identity, Value, identity, kind_of
+from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
+
+#: Greatest sum of the different lengths that one schema counts.
+MAX_COUNTED = 65536
+
+#: The shapes that hold every value of their type.
+_PLAIN_OF: dict[str, Shape] = {
+    "null": NullShape(),
+    "boolean": BooleanShape(),
+    "string": StringShape(),
+    "number": NumberShape(None),
+}
+_PLAIN = frozenset(_PLAIN_OF.values())
+_KIND_OF = {StringShape: "string", IntegerShape: "number", NumberShape: "number"}
+
+
+@define(eq=False)
+class Draft:
+    """A graph whose nodes are conjunctions. Node 0 is the first one asked for.
+
+    Attributes:
+        conjunctions: The conjunctions.
+        satisfiable: Whether a conjunction may have values; False only when it has none.
+        forgiving: A node that cannot be expressed counts as one that generates something.
+    """
+
+    conjunctions: Conjunctions
+    satisfiable: Callable[[Conjunction], bool]
+    forgiving: bool = False
+    order: list[Conjunction] = field(init=False, factory=list)
+    nodes: dict[int, tuple[Shape, ...] | None] = field(init=False, factory=dict)
+    reasons: dict[int, UnsatisfiableSchema] = field(init=False, factory=dict)
+    _index: dict[Conjunction, int] = field(init=False, factory=dict)
+    _verdicts: dict[int, bool] = field(init=False, factory=dict)
+    _counted: set[Shape] = field(init=False, factory=set)
+    _total: int = field(init=False, default=0)
+
+    def node(self, conjunction: Conjunction) -> int:
+        """The index of a conjunction's node, which is built later if it is new."""
+        known = self._index.get(conjunction)
+        if known is None:
+            known = self._index[conjunction] = len(self.order)
+            self.order.append(conjunction)
+        return known
+
+    def reduce(self, root: Conjunction) -> None:
+        """Builds the root's node and every node that it leads to."""
+        self.node(root)
+        place = 0
+        while place < len(self.order):
+            self._build(place)
+            place += 1
+
+    def _build(self, node: int) -> tuple[Shape, ...] | None:
+        """The shapes of a node; None when it cannot be expressed, which only a forgiving draft takes."""
+        if node in self.nodes:
+            return self.nodes[node]
+        conjunction = self.order[node]
+        intersection = Intersection(self.conjunctions, self.node, self.satisfiable)
+        try:
+            shapes = union_of(intersection.of(conjunction))
+            self._count(shapes, conjunction)
+        except UnsupportedSchema:
+            if not self.forgiving:
+                raise
+            self.nodes[node] = None
+            return None
+        self.nodes[node] = shapes
+        circular = self.conjunctions.expand(conjunction).circular
+        if intersection.reasons:
+            self.reasons[node] = intersection.reasons[0]
+        elif circular is not None:
+            self.reasons[node] = endless(circular)
+        return shapes
+
+    def _count(self, shapes: tuple[Shape, ...], conjunction: Conjunction) -> None:
+        """Adds up what has to be counted one by one."""
+        for shape in shapes:
+            if isinstance(shape, StringShape | ArrayShape | ObjectShape):
+                if shape in self._counted:
+                    continue
+                self._counted.add(shape)
+                self._total += max(shape.minimum, shape.maximum or 0)
+        if self._total > MAX_COUNTED and not self.forgiving:
+            location = self.conjunctions.document.location(conjunction[0] if conjunction else "")
+            raise UnsupportedSchema(
+                f"the lengths in the schema add up to more than {MAX_COUNTED}",
+                location=location,
+                hint="smaller limits of lengths, or none",
+            )
+
+    def lives(self, conjunction: Conjunction) -> bool:
+        """Whether a conjunction has a value, looking no further than that takes."""
+        root = self.node(conjunction)
+        if root not in self._verdicts:
+            closure = [root]
+            within = {root}
+            for node in closure:  # grows while it is read
+                for shape in self._build(node) or ():
+                    for other in needed(shape):
+                        if other not in within and other not in self._verdicts:
+                            within.add(other)
+                            closure.append(other)
+            alive = self._least(closure)
+            for node in closure:
+                self._verdicts[node] = node in alive
+        return self._verdicts[root]
+
+    def generating(self) -> set[int]:
+        """The nodes that generate at least one value."""
+        return self._least(list(range(len(self.order))))
+
+    def _least(self, nodes: list[int]) -> set[int]:
+        """The least fixed point of what lives among some nodes, given the verdicts on others."""
+        found = {node for node, alive in self._verdicts.items() if alive}
+        users: dict[int, set[int]] = {}
+        for node in nodes:
+            for shape in self.nodes[node] or ():
+                for other in needed(shape):
+                    users.setdefault(other, set()).add(node)
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if node in found:
+                continue
+            shapes = self.nodes[node]
+            if shapes is None or any(lives(shape, found) for shape in shapes):
+                found.add(node)
+                pending += users.get(node, ())
+        return found
+
+    def explain(self, generating: set[int]) -> UnsatisfiableSchema:
+        """Why the root generates nothing."""
+        node, passed = 0, {0}
+        while shapes := self.nodes[node]:
+            dead = (other for other in needed(shapes[0]) if other not in generating)
+            following = next(dead, None)
+            if following is None:
+                location = self.conjunctions.document.location(self.order[node][0])
+                return UnsatisfiableSchema("nothing has so many members", location=location)
+            if following in passed:
+                return endless(self.conjunctions.document.location(self.order[following][0]))
+            passed.add(following)
+            node = following
+        return self.reasons[node]
+
+    def pruned(self, generating: set[int]) -> list[tuple[Shape, ...]]:
+        """The nodes reachable from the root, renumbered, without what generates nothing."""
+        index, order, result = {0: 0}, [0], []
+        for node in order:  # grows while it is read
+            shapes = []
+            for shape in self.nodes[node] or ():
+                if lives(shape, generating):
+                    kept = without_dead(shape, generating)
+                    for target in targets(kept):
+                        if target not in index:
+                            index[target] = len(order)
+                            order.append(target)
+                    shapes.append(renumbered(kept, index))
+            result.append(union_of(shapes))
+        return result
+
+
+def endless(location: Location) -> UnsatisfiableSchema:
+    """The reason of a recursion that never ends."""
+    return UnsatisfiableSchema("the recursion has no branch that ends", location=location)
+
+
+def union_of(shapes: list[Shape]) -> tuple[Shape, ...]:
+    """Different shapes only, with one list of finite values, without what a plain type covers."""
+    plain = {shape for shape in shapes if shape in _PLAIN}
+    covered = {kind for kind, shape in _PLAIN_OF.items() if shape in plain}
+    result: dict[Shape, None] = {}
+    values: dict[Identity, Value] = {}
+    for shape in shapes:
+        if isinstance(shape, FiniteShape):
+            for value in shape.values:
+                if kind_of(value) not in covered:
+                    values.setdefault(identity(value), value)
+        elif shape in plain or _KIND_OF.get(type(shape)) not in covered:
+            result[shape] = None
+    if values:
+        result[FiniteShape(tuple(values.values()))] = None
+    return tuple(result)

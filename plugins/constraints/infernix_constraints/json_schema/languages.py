@@ -1,0 +1,219 @@
+"""Tests of strings, patterns and formats, and the automata that they combine to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Literal
+
+from attrs import field, frozen
+
+from infernix_constraints.strings.algebra import (
+    complement,
+    difference,
+    from_function,
+    intersection,
+    partition,
+    union,
+)
+from infernix_constraints.strings.automaton import StringAutomaton
+from infernix_constraints.strings.limits import TooManyStates
+from infernix_constraints.strings.pattern import from_pattern
+from infernix_constraints.strings.texts import has_length_between, of_texts
+from infernix_core.errors import InvalidRegex, Location, UnsupportedSchema
+
+#: Classes that the patterns of one object may divide the names of its members into.
+MAX_CLASSES = 256
+
+
+@frozen
+class Test:
+    """A pattern or a format, or its negation.
+
+    Attributes:
+        keyword: What the text is.
+        text: The expression, searched for anywhere in the string, or the format's name.
+        location: Where it stands.
+        negated: Strings satisfy it that the pattern or format does not.
+    """
+
+    keyword: Literal["pattern", "format"]
+    text: str
+    location: Location = field(eq=False)
+    negated: bool = False
+
+    def automaton(self) -> StringAutomaton:
+        """Its strings.
+
+        Raises:
+            UnsupportedSchema: The pattern is none that can be enforced, or takes too many states.
+        """
+        try:
+            return _automaton(self.keyword, self.text, self.negated)
+        except InvalidRegex as error:
+            place = error.location.offset if error.location is not None else None
+            raise UnsupportedSchema(
+                f"the pattern {_short(self.text)!r} cannot be enforced: {error.message}"
+                + (f" at character {place}" if place is not None else ""),
+                location=self.location,
+                hint=error.hint,
+            ) from error
+        except TooManyStates as error:
+            raise too_many_states(self.location) from error
+
+    def holds(self, text: str) -> bool:
+        """Whether a string satisfies it."""
+        return text in self.automaton()
+
+
+@lru_cache(maxsize=512)
+def _automaton(keyword: str, text: str, negated: bool) -> StringAutomaton:
+    if negated:
+        return complement(_automaton(keyword, text, negated=False))
+    if keyword == "pattern":
+        return from_pattern(text)
+    from infernix_constraints.strings.formats import format_automaton
+
+    return format_automaton(text)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def too_many_states(location: Location | None) -> UnsupportedSchema:
+    """The refusal of strings whose automaton is too large."""
+    return UnsupportedSchema(
+        "the patterns and formats of the strings take too many states together",
+        location=location,
+        hint="shorter patterns with smaller repetitions",
+    )
+
+
+def intersected(tests: Sequence[Test]) -> StringAutomaton | None:
+    """The strings that satisfy all tests; None without tests.
+
+    Raises:
+        UnsupportedSchema: As :meth:`Test.automaton`.
+    """
+    if not tests:
+        return None
+    try:
+        return _intersected(frozenset((test.keyword, test.text, test.negated) for test in tests))
+    except (InvalidRegex, TooManyStates):
+        for test in tests:
+            test.automaton()  # says which one, if it is one alone
+        raise too_many_states(tests[-1].location) from None
+
+
+@lru_cache(maxsize=512)
+def _intersected(tests: frozenset[tuple[str, str, bool]]) -> StringAutomaton:
+    return intersection(*(_automaton(*test) for test in tests))
+
+
+def occurs(
+    automaton: StringAutomaton, minimum: int, maximum: int | None, location: Location
+) -> bool:
+    """Whether a language has a string of a length between two bounds.
+
+    Raises:
+        UnsupportedSchema: That takes too long to tell.
+    """
+    try:
+        return has_length_between(automaton, minimum, maximum)
+    except TooManyStates as error:
+        raise too_many_states(location) from error
+
+
+def bounded(
+    automaton: StringAutomaton | None, minimum: int, maximum: int | None, location: Location
+) -> StringAutomaton | None:
+    """The strings of a language that have a length between two bounds; None is every string.
+
+    Raises:
+        UnsupportedSchema: They take too many states.
+    """
+    if not minimum and maximum is None:
+        return automaton
+
+    def step(count: int, _character: int) -> int | None:
+        if maximum is None:
+            return min(count + 1, minimum)
+        return count + 1 if count < maximum else None
+
+    try:
+        counted = from_function((0,), 0, step, lambda count: count >= minimum)
+        return counted if automaton is None else intersection(automaton, counted)
+    except TooManyStates as error:
+        raise too_many_states(location) from error
+
+
+def without_texts(
+    automaton: StringAutomaton | None, texts: Iterable[str], location: Location
+) -> StringAutomaton:
+    """The strings of a language except some; None is every string.
+
+    Raises:
+        UnsupportedSchema: They take too many states.
+    """
+    try:
+        excluded = of_texts(texts)
+        return complement(excluded) if automaton is None else difference(automaton, excluded)
+    except TooManyStates as error:
+        raise too_many_states(location) from error
+
+
+def classes(
+    languages: Sequence[StringAutomaton], within: StringAutomaton | None, location: Location
+) -> list[tuple[StringAutomaton | None, frozenset[int]]]:
+    """The strings sorted by the languages that hold them.
+
+    Args:
+        languages: They may overlap.
+        within: The strings to sort; None is every string.
+        location: Where to report that there are too many classes.
+
+    Returns:
+        Disjoint non-empty classes with the places of the languages that hold all of it, and of none of
+        the others. None is every string.
+    """
+    if not languages:
+        return [(within, frozenset())]
+    found: list[tuple[StringAutomaton | None, frozenset[int]]] = []
+    try:
+        for places, language in partition(languages):
+            names = language if within is None else intersection(language, within)
+            if not names.empty:
+                found.append((names, places))
+    except TooManyStates as error:
+        raise too_many_states(location) from error
+    if len(found) > MAX_CLASSES:
+        raise UnsupportedSchema(
+            f"the patterns sort member names into more than {MAX_CLASSES} classes",
+            location=location,
+        )
+    return found
+
+
+def of_names(names: Iterable[str], location: Location) -> StringAutomaton:
+    """The language of some names.
+
+    Raises:
+        UnsupportedSchema: They take too many states.
+    """
+    try:
+        return of_texts(names)
+    except TooManyStates as error:
+        raise too_many_states(location) from error
+
+
+def united(languages: Sequence[StringAutomaton], location: Location) -> StringAutomaton:
+    """The strings of any of some languages.
+
+    Raises:
+        UnsupportedSchema: They take too many states.
+    """
+    try:
+        return union(*languages)
+    except TooManyStates as error:
+        raise too_many_states(location) from error

@@ -1,0 +1,82 @@
+"""Natural numbers, digit by digit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from infernix_constraints.json_schema.number_forms.machine import (
+    FIRST_DIGIT,
+    Machine,
+    Row,
+    State,
+    compare,
+    dead_row,
+    digit_row,
+)
+from infernix_constraints.json_schema.number_forms.multiples import (
+    NO_REMAINDER,
+    Divisibility,
+    Remainder,
+)
+
+#: Zero has been read, which nothing follows.
+ZERO: Final[State] = ()
+
+
+def natural(low: int, high: int, multiple: Divisibility) -> Machine | None:
+    """The natural numbers from ``low`` to ``high``, without leading zeros.
+
+    States are: how many digits there are, their comparison with the first ones of the bounds, and their
+    remainder; or, once that is settled, how many may follow, and the remainder.
+    """
+    if low > high:
+        return None
+    zero = low <= 0  # and it is a text of its own, since nothing follows it
+    least = list(map(int, str(max(low, 1))))
+    greatest = list(map(int, str(high)))
+
+    def settled(left: int, remainder: Remainder) -> State | None:
+        return (left, remainder) if multiple.completable(remainder, 0, left) else None
+
+    def step(state: State) -> tuple[Row, bool]:
+        if state == ZERO:
+            return dead_row(), True
+        if len(state) == 2:
+            left, remainder = state
+            final = multiple.divides(remainder)
+            if not left:
+                return dead_row(), final
+            if multiple.modulus == 1:
+                return digit_row([(left - 1, remainder)] * 10), final
+            return (
+                digit_row(
+                    [settled(left - 1, multiple.after(remainder, digit)) for digit in range(10)]
+                ),
+                final,
+            )
+        count, over, under, remainder, *_ = state
+        final = (
+            count >= len(least)
+            and over >= 0
+            and (count < len(greatest) or under <= 0)
+            and multiple.divides(remainder)
+        )
+        left = len(greatest) - count - 1
+        row: Row = dead_row()
+        for digit in range(10 if left >= 0 else 0):
+            above = 1 if count >= len(least) else compare(over, digit, least[count])
+            below = compare(under, digit, greatest[count])
+            if not count and not digit:
+                after = ZERO if zero else None
+            elif above >= 0 and below and count + 1 >= len(least):
+                # Digits that are greater than the upper bound's are a number of one digit less.
+                room = left - (below > 0)
+                after = settled(room, multiple.after(remainder, digit)) if room >= 0 else None
+            elif not left and (below > 0 or above < 0):
+                after = None
+            else:
+                after = (count + 1, above, below, multiple.after(remainder, digit), low, high)
+            row[FIRST_DIGIT + digit] = after
+        return row, final
+
+    return Machine((0, 0, 0, NO_REMAINDER, low, high), step, natural)
