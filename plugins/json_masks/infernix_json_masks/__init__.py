@@ -1,0 +1,1 @@
+"""Exact token masks for the languages whose contents are JSON."""

@@ -1,0 +1,274 @@
+"""The output language around JSON: tokens, literal bytes, alternatives, labels and contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from attrs import define, field, frozen
+
+from infernix_core.errors import InvalidOption
+from infernix_core.interfaces import language as lang
+from infernix_json_masks.machine import (
+    BLANKS,
+    MAX_BLANKS,
+    Below,
+    Frame,
+    Machine,
+    State,
+    Thread,
+)
+from infernix_json_masks.values import BeforeValue, ValuePlan
+
+#: Parts that a bounded repetition is written out to.
+MAX_REPEATED = 4096
+
+
+@define(eq=False)
+class End:
+    """The language may end here."""
+
+
+@define(eq=False)
+class Bytes:
+    """These bytes come next; they are not empty."""
+
+    data: bytes
+    then: Point
+
+
+@define(eq=False)
+class OneToken:
+    """One token of this id comes next."""
+
+    id: int
+    then: Point
+
+
+@define(eq=False)
+class AnyToken:
+    """One text or framing token other than these comes next."""
+
+    excluded: frozenset[int]
+    then: Point
+
+
+@define(eq=False)
+class Json:
+    """A JSON text comes next."""
+
+    value: ValuePlan
+    then: Point
+
+
+@define(eq=False)
+class Labelled:
+    """A label begins."""
+
+    name: str
+    then: Point
+
+
+@define(eq=False)
+class Choice:
+    """Any of these comes next; a loop leads back here."""
+
+    ways: list[Point] = field(factory=list)
+
+
+Point: TypeAlias = "End | Bytes | OneToken | AnyToken | Json | Labelled | Choice"
+Labels = tuple[str, ...]
+
+
+def compile_language(
+    language: lang.Language, content: Callable[[lang.Content], ValuePlan]
+) -> Point:
+    """The points of a language, linked to what follows each.
+
+    Args:
+        language: The whole output language.
+        content: Gives the plan of a content.
+
+    Raises:
+        InvalidOption: A repetition has more parts than can be written out.
+    """
+    return _compile(language, End(), content)
+
+
+def _compile(
+    node: lang.Language, then: Point, content: Callable[[lang.Content], ValuePlan]
+) -> Point:
+    match node:
+        case lang.Literal(data):
+            return Bytes(data, then) if data else then
+        case lang.Token(token):
+            return OneToken(token, then)
+        case lang.TextExcept(ids):
+            return AnyToken(ids, then)
+        case lang.Content():
+            return Json(content(node), then)
+        case lang.Label(name, part):
+            return Labelled(name, _compile(part, then, content))
+        case lang.Sequence(parts):
+            for part in reversed(parts):
+                then = _compile(part, then, content)
+            return then
+        case lang.Union(alternatives):
+            return Choice([_compile(each, then, content) for each in alternatives])
+        case lang.Repeat(part, minimum, maximum):
+            return _repeat(part, minimum, maximum, then, content)
+    raise TypeError(f"no node of the output language: {node!r}")
+
+
+def _repeat(
+    part: lang.Language,
+    minimum: int,
+    maximum: int | None,
+    then: Point,
+    content: Callable[[lang.Content], ValuePlan],
+) -> Point:
+    if max(minimum, maximum or 0) > MAX_REPEATED:
+        raise InvalidOption(f"a part of the output language repeats more than {MAX_REPEATED} times")
+    if maximum is None:
+        loop = Choice([then])
+        loop.ways.append(_compile(part, loop, content))
+        then = loop
+    else:
+        for _ in range(maximum - minimum):
+            then = Choice([then, _compile(part, then, content)])
+    for _ in range(minimum):
+        then = _compile(part, then, content)
+    return then
+
+
+@frozen(cache_hash=True)
+class InLanguage(Frame):
+    """At a point of the output language. There is nothing below it.
+
+    Attributes:
+        labels: The labels that began, in order.
+        offset: Bytes read of a :class:`Bytes` point.
+    """
+
+    point: Point
+    labels: Labels = ()
+    offset: int = 0
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        states: list[State] = []
+        for point, labels in ways(self.point, self.labels):
+            if isinstance(point, Bytes):
+                if point.data[self.offset] == byte:
+                    states.append((behind(point, labels, self.offset + 1), ()))
+            elif isinstance(point, Json):
+                thread = machine.thread(AfterJson(point.then, labels), ())
+                states += BeforeValue(point.value).step(byte, (thread,), machine)
+        return states
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        found: set[int] = set()
+        for point, _ in ways(self.point, self.labels):
+            if isinstance(point, Bytes):
+                found.add(point.data[self.offset])
+            elif isinstance(point, Json):
+                found.update(BeforeValue(point.value).bytes(()))
+        return found
+
+
+def behind(point: Bytes, labels: Labels, offset: int) -> InLanguage:
+    """The frame behind some bytes of a literal."""
+    return InLanguage(point, labels, offset) if offset < len(point.data) else at(point.then, labels)
+
+
+def at(point: Point, labels: Labels) -> InLanguage:
+    """The frame at a point. Labels that certainly begin there have begun."""
+    while isinstance(point, Labelled):
+        labels = _with(labels, point.name)
+        point = point.then
+    return InLanguage(point, labels)
+
+
+def _with(labels: Labels, name: str) -> Labels:
+    return labels if name in labels else (*labels, name)
+
+
+def ways(point: Point, labels: Labels) -> list[tuple[Point, Labels]]:
+    """What may come next at a point, each with the labels that have begun then."""
+    found: list[tuple[Point, Labels]] = []
+    seen: set[tuple[int, Labels]] = set()
+    pending: list[tuple[Point, Labels]] = [(point, labels)]
+    while pending:
+        point, labels = pending.pop()
+        key = id(point), labels
+        if key in seen:
+            continue
+        seen.add(key)
+        if isinstance(point, Choice):
+            pending += [(way, labels) for way in reversed(point.ways)]
+        elif isinstance(point, Labelled):
+            pending.append((point.then, _with(labels, point.name)))
+        else:
+            found.append((point, labels))
+    return found
+
+
+@frozen(cache_hash=True)
+class AfterJson(Frame):
+    """Behind a JSON text, where blanks may follow."""
+
+    then: Point
+    labels: Labels
+    blanks: int = 0
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        states = list(at(self.then, self.labels).step(byte, (), machine))
+        if byte in BLANKS and self.blanks < MAX_BLANKS:
+            states.append((AfterJson(self.then, self.labels, self.blanks + 1), ()))
+        return states
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return BLANKS.union(at(self.then, self.labels).bytes(()))
+
+
+def token_points(threads: Iterable[Thread]) -> list[tuple[Point, Labels]]:
+    """The points at which these threads stand at the beginning of a token, or may without another byte."""
+    found: list[tuple[Point, Labels]] = []
+    for thread in threads:
+        for each in thread.reachable():
+            frame = each.frame
+            if isinstance(frame, AfterJson):
+                found += ways(frame.then, frame.labels)
+            elif isinstance(frame, InLanguage) and not frame.offset:
+                found += ways(frame.point, frame.labels)
+    return found
+
+
+def labels_of(threads: Iterable[Thread]) -> Labels:
+    """The labels that began in every one of these threads."""
+    common: Labels | None = None
+    for thread in threads:
+        for labels in _bottom_labels(thread):
+            if common is None:
+                common = labels
+            else:
+                size = 0
+                while size < min(len(common), len(labels)) and common[size] == labels[size]:
+                    size += 1
+                common = common[:size]
+    return common or ()
+
+
+def _bottom_labels(thread: Thread) -> Iterable[Labels]:
+    seen, pending = set[int](), [thread]
+    while pending:
+        thread = pending.pop()
+        if thread.number in seen:
+            continue
+        seen.add(thread.number)
+        if isinstance(thread.frame, InLanguage | AfterJson):
+            yield thread.frame.labels
+        pending += thread.below

@@ -1,0 +1,534 @@
+"""From a configuration to the legal tokens: one walk over the words, whole strings at a time where many fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from attrs import define, evolve, field, frozen
+from numpy.typing import NDArray
+
+from infernix_core.interfaces.mask_provider import MaskRow
+from infernix_json_masks.automata import Bounds, TextAutomaton
+from infernix_json_masks.contents import StringContents
+from infernix_json_masks.machine import (
+    BLANKS,
+    HOLE,
+    Configuration,
+    Frame,
+    Machine,
+    Thread,
+    first_bytes,
+    popped,
+)
+from infernix_json_masks.objects import InOtherName
+from infernix_json_masks.texts import InString
+from infernix_json_masks.tokens import Indices, Words
+from infernix_json_masks.vocabulary import TokenIndex
+
+#: Ranges of at most so many words are read word by word.
+_FEW_WORDS: Final = 12
+
+#: Summaries that are kept for all schemas together.
+MAX_SUMMARIES: Final = 1 << 14
+
+
+@frozen(eq=False)
+class Mask:
+    """The legal tokens of one state.
+
+    Attributes:
+        base: int32 [words], shared with other masks, or None: nothing.
+        places: Words of the mask that differ from the base, ascending.
+        values: Their bits.
+        empty: Nothing is legal.
+    """
+
+    base: MaskRow | None
+    places: NDArray[np.intp]
+    values: NDArray[np.int32]
+    empty: bool
+
+    def write(self, row: MaskRow) -> bool:
+        """Writes the whole row; whether anything is legal."""
+        if self.base is None:
+            row.fill(0)
+        else:
+            row[:] = self.base
+        row[self.places] = self.values
+        return not self.empty
+
+    @property
+    def memory_size(self) -> int:
+        """Bytes, the shared base left out."""
+        return 200 + self.places.nbytes + self.values.nbytes
+
+
+@frozen(eq=False)
+class Exits:
+    """Words in which a construct ends before they do.
+
+    Attributes:
+        words: What may be left of them.
+        rests: Per such word, the place of what is left in ``words``.
+        places: The word itself.
+    """
+
+    words: Words
+    rests: Indices
+    places: Indices
+
+
+@frozen(eq=False)
+class Summary:
+    """What a frame makes of a list of words, whatever is below it.
+
+    Attributes:
+        inner: Places of words that do not lead out of it.
+        base: Such words as a row of tokens, besides; only for the vocabulary's own list.
+        exits: Words that lead out of it, and go on with what is below.
+    """
+
+    inner: Indices
+    base: MaskRow | None
+    exits: tuple[Exits, ...]
+
+
+@define(eq=False)
+class _Found:
+    """What a walk has found.
+
+    Attributes:
+        places: Words that do not lead out, as places.
+        groups: The same, as arrays of places.
+        bases: The same, as rows of token bits.
+        left: Words that lead out: what is left of them, and their places.
+        exits: The same, many at once.
+    """
+
+    places: list[int] = field(factory=list)
+    groups: list[Indices] = field(factory=list)
+    bases: list[MaskRow] = field(factory=list)
+    left: list[tuple[bytes, int]] = field(factory=list)
+    exits: list[Exits] = field(factory=list)
+
+    def inner(self) -> Indices:
+        """All words that do not lead out, with repetitions."""
+        return np.concatenate([np.asarray(self.places, dtype=np.int64), *self.groups])
+
+
+@define(eq=False)
+class MaskMaker:
+    """Makes the masks of one machine over one vocabulary."""
+
+    machine: Machine
+    index: TokenIndex
+    _hole: Thread = field(init=False)
+    _summaries: dict[tuple[Frame, int], tuple[Summary, Words]] = field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._hole = self.machine.thread(HOLE, ())
+
+    def mask(self, configuration: Configuration, tokens: list[int], bases: list[MaskRow]) -> Mask:
+        """The mask of a configuration at the beginning of a token.
+
+        Args:
+            configuration: Where the text is.
+            tokens: Tokens that are legal by their id.
+            bases: Rows of such tokens.
+        """
+        words = self.index.words
+        groups: list[Indices] = []
+        bases = list(bases)
+        for thread in configuration.threads:
+            summary = self._summary(thread.frame, words)
+            groups.append(summary.inner)
+            if summary.base is not None:
+                bases.append(summary.base)
+            groups += self._through(summary, thread)
+        places = groups[0] if len(groups) == 1 else np.concatenate(groups)
+        ids = words.numbers_of(places)
+        if tokens:
+            ids = np.concatenate([ids, np.asarray(tokens, dtype=np.int64)])
+        base: MaskRow | None = None
+        if bases:
+            base = bases[0] if len(bases) == 1 else np.bitwise_or.reduce(bases)
+        at, values = _bits(ids)
+        if base is not None and len(at):
+            values = values | base[at]
+        return Mask(base, at, values, empty=base is None and not len(at))
+
+    def _through(self, summary: Summary, thread: Thread) -> list[Indices]:
+        """The words that lead out of a thread's frame and fit what is below."""
+        if not thread.below or not summary.exits:
+            return []
+        below = self.machine.of(thread.below)
+        return [
+            exits.places[self._flags(below, exits.words)[exits.rests]] for exits in summary.exits
+        ]
+
+    def _flags(self, configuration: Configuration, words: Words) -> NDArray[np.bool_]:
+        """Per word of a list, whether it can follow."""
+        known = configuration.flags.get(id(words))
+        if known is not None:
+            return known[0]
+        if len(words.words) <= _FEW_WORDS:
+            run = self.machine.run
+            flags = np.array([run(configuration, word) is not None for word in words.words])
+        else:
+            flags = np.zeros(len(words.words), dtype=bool)
+            for thread in configuration.threads:
+                summary = self._summary(thread.frame, words)
+                flags[summary.inner] = True
+                for places in self._through(summary, thread):
+                    flags[places] = True
+        # The words are kept, so that their identity stays theirs.
+        configuration.flags[id(words)] = flags, words
+        return flags
+
+    def _summary(self, frame: Frame, words: Words) -> Summary:
+        """What a frame makes of a list of words; made once."""
+        key = frame, id(words)
+        kept = self.index.summaries if frame.shared else self._summaries
+        known = kept.get(key)
+        if known is not None:
+            return known[0]
+        found = _Found()
+        configuration = self.machine.configuration([(frame, (self._hole,))])
+        assert configuration is not None
+        self._walk(words, 0, len(words.words), 0, configuration, found)
+        base: MaskRow | None = None
+        if found.bases:
+            base = found.bases[0] if len(found.bases) == 1 else np.bitwise_or.reduce(found.bases)
+        exits = found.exits
+        if found.left:
+            exits = [*exits, self._exits(found.left)]
+        summary = Summary(np.unique(found.inner()), base, tuple(exits))
+        if frame.shared and len(kept) > MAX_SUMMARIES:
+            kept.clear()
+        kept[key] = summary, words
+        return summary
+
+    def _exits(self, left: list[tuple[bytes, int]]) -> Exits:
+        pairs = sorted(set(left))
+        words = self.index.words_of(tuple(sorted({rest for rest, _ in pairs})))
+        at = {rest: place for place, rest in enumerate(words.words)}
+        rests = np.asarray([at[rest] for rest, _ in pairs], dtype=np.int64)
+        return Exits(words, rests, np.asarray([place for _, place in pairs], dtype=np.int64))
+
+    def _walk(
+        self,
+        words: Words,
+        low: int,
+        high: int,
+        depth: int,
+        configuration: Configuration,
+        found: _Found,
+    ) -> None:
+        """Finds which words of a range can follow, when ``depth`` bytes of them have led here."""
+        if configuration.open:
+            spelled = words.words
+            found.left += [(spelled[place][depth:], place) for place in range(low, high)]
+            if len(configuration.threads) == 1 and configuration.threads[0] is self._hole:
+                return
+        if low < high and len(words.words[low]) == depth:
+            found.places.append(low)
+            low += 1
+        if high - low <= _FEW_WORDS:
+            for place in range(low, high):
+                self._read(words.words[place], place, depth, configuration, found)
+            return
+        threads = configuration.threads
+        wide = [thread for thread in threads if thread.frame.wide]
+        if wide:
+            for thread in wide:
+                self._segment(words, low, high, depth, thread, found)
+            threads = tuple(thread for thread in threads if not thread.frame.wide)
+            if not threads:
+                return
+        room = threads[0].frame.room
+        if room is not None and all(thread.frame.room == room for thread in threads):
+            self._strip(words, low, high, depth, threads, room, found)
+            return
+        if wide:
+            configuration = self.machine.of(threads)
+        self._spread(words, low, high, depth, configuration, first_bytes(threads), found)
+
+    def _spread(
+        self,
+        words: Words,
+        low: int,
+        high: int,
+        depth: int,
+        configuration: Configuration,
+        following: Sequence[int],
+        found: _Found,
+    ) -> None:
+        """Walks on with each of these bytes."""
+        machine = self.machine
+        for byte in following:
+            first, last = words.narrow(low, high, depth, byte)
+            if first < last:
+                after = machine.step(configuration, byte)
+                if after is not None:
+                    self._walk(words, first, last, depth + 1, after, found)
+
+    def _read(
+        self, word: bytes, place: int, depth: int, configuration: Configuration, found: _Found
+    ) -> None:
+        """One word to its end."""
+        machine = self.machine
+        current: Configuration | None = configuration
+        for at in range(depth, len(word)):
+            assert current is not None
+            current = machine.step(current, word[at])
+            if current is None:
+                return
+            if current.open:
+                found.left.append((word[at + 1 :], place))
+        if current is not None and not (
+            len(current.threads) == 1 and current.threads[0] is self._hole
+        ):
+            found.places.append(place)
+
+    def _strip(
+        self,
+        words: Words,
+        low: int,
+        high: int,
+        depth: int,
+        threads: Sequence[Thread],
+        room: int,
+        found: _Found,
+    ) -> None:
+        """Where blanks change nothing: words by what follows their blanks, all lengths of blanks at once."""
+        machine = self.machine
+        stripped = words.stripped(low, high, depth)
+        frames = [(thread.frame.unblanked(), thread.below) for thread in threads]
+        configuration = machine.configuration(frames)
+        assert configuration is not None
+        rests = stripped.words
+        inner = _Found()
+        first = 0
+        if rests.words and not rests.words[0]:
+            inner.places.append(0)
+            first = 1
+        following = [byte for byte in first_bytes(configuration.threads) if byte not in BLANKS]
+        if first < len(rests.words):
+            self._spread(rests, first, len(rests.words), 0, configuration, following, inner)
+        fits = stripped.blanks <= room
+        positions = rests.expand(inner.inner())
+        found.groups.append(rests.numbers[positions[fits[positions]]])
+        for rest, place in inner.left:
+            for position in range(int(rests.starts[place]), int(rests.starts[place + 1])):
+                if fits[position]:
+                    found.left.append((rest, int(rests.numbers[position])))
+        for exits in inner.exits:
+            found.exits.append(_lifted(exits, rests, fits))
+
+    def _segment(
+        self, words: Words, low: int, high: int, depth: int, thread: Thread, found: _Found
+    ) -> None:
+        """The same for a thread inside a string where many characters fit."""
+        contents = words.contents(low, high, depth)
+        frame = thread.frame
+        if isinstance(frame, InString):
+            bounds, state, used = frame.bounds, frame.state, frame.used
+        else:
+            assert isinstance(frame, InOtherName)
+            bounds, state, used = _name_bounds(frame.names), frame.state, 0
+        row = words is self.index.words and depth == 0
+        if bounds.automaton is None:
+            ends = self._counted(contents, bounds, used, found, row=row)
+        else:
+            states = contents.states(bounds.automaton, state)
+            ends = self._matched(contents, bounds, state, used, states, found, row=row)
+        self._leave(contents, frame, thread, ends, found)
+
+    def _counted(
+        self, contents: StringContents, bounds: Bounds, used: int, found: _Found, *, row: bool
+    ) -> NDArray[np.bool_]:
+        """Words of any characters; which outer words leave the string with an admitted length."""
+        room = None if bounds.maximum is None else bounds.maximum - used
+        if room is None or room >= contents.longest + 1:
+            if row:
+                found.bases.append(self.index.inner_row(contents, None))
+            else:
+                found.groups.append(contents.inner)
+            found.groups.append(contents.open)
+            ends = np.ones(len(contents.outer), dtype=bool)
+        else:
+            if row:
+                found.bases.append(self.index.inner_row(contents, room))
+            else:
+                found.groups.append(contents.inner[contents.inner_length <= room])
+            found.groups.append(contents.open[contents.open_length < room])
+            ends = contents.outer_length <= room
+        if used < bounds.minimum:
+            ends &= contents.outer_length >= bounds.minimum - used
+        return ends
+
+    def _matched(
+        self,
+        contents: StringContents,
+        bounds: Bounds,
+        state: int,
+        used: int,
+        states: Indices,
+        found: _Found,
+        *,
+        row: bool,
+    ) -> NDArray[np.bool_]:
+        """Words whose characters the automaton admits, with the length in view."""
+        automaton = bounds.automaton
+        assert automaton is not None
+        certain = contents.longest if not bounds.bounded else bounds.free - used
+        if bounds.maximum is None and bounds.free == bounds.cap:
+            certain = contents.longest
+        if certain >= 0:
+            if row:
+                base = self.index.matched_row(contents, automaton, state, states)
+                if certain < contents.longest:
+                    base = base & self.index.inner_row(contents, certain)
+                found.bases.append(base)
+            else:
+                alive = states[contents.inner_node] != 0
+                if certain < contents.longest:
+                    alive &= contents.inner_length <= certain
+                found.groups.append(contents.inner[alive])
+        if certain < contents.longest:
+            most = contents.longest
+            if bounds.maximum is not None:
+                most = min(most, bounds.maximum - used)
+            places, nodes, lengths = contents.inner_between(max(certain, -1) + 1, most)
+            ok = _viable(bounds, states[nodes], used + lengths)
+            found.groups.append(places[ok])
+        found.groups.append(self._open(contents, bounds, used, states))
+        ends: NDArray[np.bool_] = automaton.source.accepting[states[contents.outer_node]]
+        if bounds.maximum is not None:
+            ends &= contents.outer_length <= bounds.maximum - used
+        if used < bounds.minimum:
+            ends &= contents.outer_length >= bounds.minimum - used
+        return ends
+
+    @staticmethod
+    def _open(contents: StringContents, bounds: Bounds, used: int, states: Indices) -> Indices:
+        """Open words whose unfinished character can still become an admitted one."""
+        automaton = bounds.automaton
+        assert automaton is not None
+        reached = states[contents.open_node]
+        alive = np.flatnonzero(reached)
+        known: dict[tuple[int, int, int], bool] = {}
+        kept = []
+        kinds, lengths = contents.open_kind, contents.open_length
+        for place in alive.tolist():
+            length = int(lengths[place]) if bounds.bounded else 0
+            key = int(reached[place]), int(kinds[place]), length
+            possible = known.get(key)
+            if possible is None:
+                after = automaton.reachable(key[0], contents.unfinished[key[1]])
+                if bounds.bounded:
+                    possible = any(bounds.admits(each, used + length + 1) for each in after)
+                else:
+                    possible = bool(after)
+                known[key] = possible
+            if possible:
+                kept.append(place)
+        return contents.open[np.asarray(kept, dtype=np.int64)]
+
+    def _leave(
+        self,
+        contents: StringContents,
+        frame: InString | InOtherName,
+        thread: Thread,
+        ends: NDArray[np.bool_],
+        found: _Found,
+    ) -> None:
+        """Adds the outer words that may leave the string, where what follows the quote fits too."""
+        if isinstance(frame, InString):
+            after = self.machine.configuration(popped(thread.below))
+            self._behind(contents, after, np.flatnonzero(ends), found)
+            return
+        for name in frame.taken:
+            assert frame.prefix is not None
+            ends[list(contents.outer_at.get(name[len(frame.prefix) :], ()))] = False
+        if not frame.progress.plan.tracked:
+            after = self.machine.configuration(frame.closed(None, thread.below))
+            self._behind(contents, after, np.flatnonzero(ends), found)
+            return
+        # Where a name's text matters for what follows, one name at a time.
+        for text, outer in contents.outer_at.items():
+            if ends[outer[0]]:
+                name = (frame.prefix or "") + text
+                after = self.machine.configuration(frame.closed(name, thread.below))
+                self._behind(contents, after, np.asarray(outer, dtype=np.int64), found)
+
+    def _behind(
+        self,
+        contents: StringContents,
+        after: Configuration | None,
+        outer: Indices,
+        found: _Found,
+    ) -> None:
+        """Adds those of some outer words whose rest behind the quote fits a configuration."""
+        if after is None or not len(outer):
+            return
+        if len(after.threads) == 1 and after.threads[0] is self._hole:
+            found.exits.append(
+                Exits(contents.rests, contents.outer_rest[outer], contents.outer[outer])
+            )
+            return
+        inner = _Found()
+        self._walk(contents.rests, 0, len(contents.rests.words), 0, after, inner)
+        flags = np.zeros(len(contents.rests.words), dtype=bool)
+        flags[inner.inner()] = True
+        rests = contents.outer_rest[outer]
+        found.groups.append(contents.outer[outer[flags[rests]]])
+        chosen = np.zeros(len(contents.outer), dtype=bool)
+        chosen[outer] = True
+        # The outer words stand in the order of their rests, as the rests' numbers do.
+        places = evolve(contents.rests, numbers=contents.outer)
+        for rest, place in inner.left:
+            for position in range(int(places.starts[place]), int(places.starts[place + 1])):
+                if chosen[position]:
+                    found.left.append((rest, int(places.numbers[position])))
+        for exits in inner.exits:
+            found.exits.append(_lifted(exits, places, chosen))
+
+
+def _lifted(exits: Exits, words: Words, fits: NDArray[np.bool_]) -> Exits:
+    """Exits of a list of words as exits of the words that these stand for, as far as they fit."""
+    positions = words.expand(exits.places)
+    counts = words.starts[exits.places + 1] - words.starts[exits.places]
+    rests = np.repeat(exits.rests, counts)
+    kept = fits[positions]
+    return Exits(exits.words, rests[kept], words.numbers[positions[kept]])
+
+
+@lru_cache(maxsize=256)
+def _name_bounds(names: TextAutomaton | None) -> Bounds:
+    """The bounds of undeclared names: none but their automaton."""
+    return Bounds(names, 0, None)
+
+
+def _viable(bounds: Bounds, states: Indices, lengths: Indices) -> NDArray[np.bool_]:
+    """Which states are viable behind so many characters, none of them beyond the greatest number."""
+    ok = np.zeros(len(states), dtype=bool)
+    for length in np.unique(lengths).tolist():
+        same = lengths == length
+        ok[same] = bounds.viable(length)[states[same]]
+    return ok
+
+
+def _bits(ids: Indices) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
+    """Token ids as words of a mask, each word once."""
+    if not len(ids):
+        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32)
+    ids = np.unique(ids)
+    words = ids >> 5
+    bits = np.left_shift(np.uint32(1), (ids & 31).astype(np.uint32))
+    starts = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
+    values = np.bitwise_or.reduceat(bits, starts)
+    return words[starts].astype(np.intp), values.view(np.int32)

@@ -1,0 +1,484 @@
+"""Objects: declared members in their order, then others; names in every spelling, none of them twice."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from attrs import define, evolve, field, frozen
+
+from infernix_constraints.json_schema import ObjectShape
+from infernix_constraints.strings.algebra import difference
+from infernix_constraints.strings.texts import finite_texts, of_texts
+from infernix_json_masks.automata import TextAutomaton, text_automaton
+from infernix_json_masks.characters import INVALID, MORE, QUOTE, character, following
+from infernix_json_masks.machine import (
+    BLANKS,
+    MAX_BLANKS,
+    Below,
+    Frame,
+    Machine,
+    State,
+    popped,
+)
+from infernix_json_masks.texts import TextRange, TextSet, character_bytes
+from infernix_json_masks.values import BeforeValue, Plans, ValuePlan
+
+CLOSE: Final = 0x7D
+COMMA: Final = 0x2C
+COLON: Final = 0x3A
+
+#: Languages of at most so many undeclared names are counted name by name.
+_FEW_NAMES: Final = 4096
+
+
+@define(eq=False)
+class OtherPlan:
+    """Undeclared members of one kind.
+
+    Attributes:
+        names: None is every name that is not reserved.
+        count: How many names there are, when they are few, else None.
+        value: Plan of their values.
+    """
+
+    names: TextAutomaton | None
+    count: int | None
+    value: Callable[[], ValuePlan]
+
+
+@define(eq=False)
+class ObjectPlan:
+    """One object shape.
+
+    Attributes:
+        barrier: Per place, the first required member at or after it; the number of members if none.
+        required: Per place, how many required members are at or after it.
+        counted: The number of members matters.
+        tracked: Which undeclared names were used matters: there are only so many, or so many must come.
+        shared: Equal shapes of other schemas have the same plan.
+    """
+
+    shape: ObjectShape
+    plans: Plans
+    shared: bool = False
+    values: Sequence[Callable[[], ValuePlan]] | None = None
+    barrier: list[int] = field(init=False)
+    required: list[int] = field(init=False)
+    reserved: list[str] = field(init=False)
+    others: list[OtherPlan] = field(init=False)
+    counted: bool = field(init=False)
+    tracked: bool = field(init=False)
+    _windows: dict[tuple[int, int], TextSet] = field(init=False, factory=dict)
+    _places: dict[str, int] = field(init=False)
+    _without: dict[tuple[int, frozenset[str]], TextAutomaton] = field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        shape = self.shape
+        members = shape.members
+        end = len(members)
+        self.barrier = [end] * (end + 1)
+        self.required = [0] * (end + 1)
+        for place in reversed(range(end)):
+            needed = members[place].required
+            self.barrier[place] = place if needed else self.barrier[place + 1]
+            self.required[place] = self.required[place + 1] + needed
+        self.reserved = sorted(shape.reserved)
+        self._places = {member.name: place for place, member in enumerate(members)}
+        self.counted = shape.minimum > self.required[0] or shape.maximum is not None
+        self.others = []
+        for other in shape.others:
+            few = None
+            if other.names is not None:
+                texts = finite_texts(other.names, _FEW_NAMES)
+                few = None if texts is None else len(texts)
+            names = None if other.names is None else text_automaton(other.names)
+            self.others.append(OtherPlan(names, few, self._value(other.node)))
+        self.tracked = any(other.count is not None for other in self.others) or (
+            bool(self.others) and shape.minimum > max(self.required[0], 1)
+        )
+
+    def _value(self, node: int) -> Callable[[], ValuePlan]:
+        return lambda: self.plans.node(node)
+
+    @property
+    def opening(self) -> BeforeMember:
+        """The frame behind the opening brace."""
+        return BeforeMember(Progress(self), first=True)
+
+    def member_value(self, place: int) -> ValuePlan:
+        """The plan of a declared member's value."""
+        if self.values is not None:
+            return self.values[place]()
+        return self.plans.node(self.shape.members[place].node)
+
+    def window(self, low: int, high: int) -> TextSet:
+        """The names of the members from ``low`` to ``high``, both included."""
+        found = self._windows.get((low, high))
+        if found is None:
+            names = TextSet.of(member.name for member in self.shape.members[low : high + 1])
+            found = self._windows.setdefault((low, high), names)
+        return found
+
+    def place_of(self, name: str) -> int:
+        """The place of a declared member."""
+        return self._places[name]
+
+    def names_without(self, index: int, used: frozenset[str]) -> TextAutomaton | None:
+        """The names of undeclared members of one kind, without used ones; None is every name."""
+        names = self.others[index].names
+        if names is None or not used:
+            return names
+        key = index, used
+        found = self._without.get(key)
+        if found is None:
+            left = difference(names.source, of_texts(used))
+            found = self._without.setdefault(key, text_automaton(left))
+        return found
+
+    def is_excluded_prefix(self, prefix: str, used: frozenset[str]) -> bool:
+        """Whether a reserved or used name begins so."""
+        place = bisect_left(self.reserved, prefix)
+        if place < len(self.reserved) and self.reserved[place].startswith(prefix):
+            return True
+        return any(name.startswith(prefix) for name in used)
+
+    def excluded_from(self, prefix: str, used: frozenset[str]) -> list[str]:
+        """The reserved and used names that begin so."""
+        place = bisect_left(self.reserved, prefix)
+        found = [name for name in used if name.startswith(prefix)]
+        while place < len(self.reserved) and self.reserved[place].startswith(prefix):
+            found.append(self.reserved[place])
+            place += 1
+        return found
+
+
+@frozen(cache_hash=True)
+class Progress:
+    """How far an object is.
+
+    Attributes:
+        place: Declared members before it are done with.
+        count: Members so far, as far as their number matters.
+        used: Names of undeclared members so far, where they matter.
+    """
+
+    plan: ObjectPlan
+    place: int = 0
+    count: int = 0
+    used: frozenset[str] = frozenset()
+
+    def _room(self) -> float:
+        """How many more members may come."""
+        maximum = self.plan.shape.maximum
+        return float("inf") if maximum is None else maximum - self.count
+
+    def _others(self) -> float:
+        """How many more undeclared members there can be."""
+        total = 0.0
+        for other in self.plan.others:
+            total += float("inf") if other.count is None else other.count
+        return total - len(self.used)
+
+    def _short(self, later: float) -> bool:
+        """Whether one more member and ``later`` ones after it are not enough."""
+        return self.count + 1 + later < self.plan.shape.minimum
+
+    @property
+    def may_close(self) -> bool:
+        """Whether the object may end."""
+        plan = self.plan
+        enough = not plan.counted or self.count >= plan.shape.minimum
+        return enough and plan.barrier[self.place] == len(plan.shape.members)
+
+    def window(self) -> tuple[int, int] | None:
+        """The first and last declared members that may come next, optional ones in between included."""
+        plan = self.plan
+        end = len(plan.shape.members)
+        low, high = self.place, min(plan.barrier[self.place], end - 1)
+        if plan.counted:
+            if self._room() < plan.required[self.place] + 1:
+                low = plan.barrier[self.place]
+            # Whoever skips too far cannot reach the least number any more.
+            while low <= high and self._short(end - high - 1 + self._others()):
+                high -= 1
+        return (low, high) if low <= high and low < end else None
+
+    def other_kinds(self) -> list[int]:
+        """The kinds of undeclared members that may come next."""
+        plan = self.plan
+        if not plan.others or plan.barrier[self.place] != len(plan.shape.members):
+            return []
+        if plan.counted and (self._room() < 1 or self._short(self._others() - 1)):
+            return []
+        kinds = []
+        for index in range(len(plan.others)):
+            names = plan.names_without(index, self.used)
+            if names is None or not names.source.empty:
+                kinds.append(index)
+        return kinds
+
+    @property
+    def may_continue(self) -> bool:
+        """Whether another member may come."""
+        return self.window() is not None or bool(self.other_kinds())
+
+    def _counted(self) -> int:
+        """The number of members after one more, as far as it matters."""
+        shape = self.plan.shape
+        if not self.plan.counted:
+            return 0
+        cap = shape.minimum if shape.maximum is None else max(shape.minimum, shape.maximum)
+        return min(self.count + 1, cap)
+
+    def after_member(self, place: int) -> Progress:
+        """Behind a declared member."""
+        return Progress(self.plan, place + 1, self._counted(), self.used)
+
+    def after_other(self, name: str) -> Progress:
+        """Behind an undeclared one."""
+        plan = self.plan
+        used = self.used | {name} if plan.tracked else self.used
+        return Progress(plan, len(plan.shape.members), self._counted(), used)
+
+    def names(self, below: Below) -> list[State]:
+        """The states behind a name's opening quote."""
+        states: list[State] = []
+        window = self.window()
+        if window is not None:
+            states.append((InName(self, TextRange.whole(self.plan.window(*window))), below))
+        for index in self.other_kinds():
+            names = self.plan.names_without(index, self.used)
+            if names is None:
+                prefix = "" if self.plan.is_excluded_prefix("", self.used) else None
+                states.append((InOtherName(self, index, None, 1, prefix), below))
+            else:
+                states.append((InOtherName(self, index, names, names.source.start, None), below))
+        return states
+
+
+@frozen(cache_hash=True)
+class BeforeMember(Frame):
+    """Where a name is due: behind the opening brace, where the object may also end, or behind a comma."""
+
+    progress: Progress
+    blanks: int = 0
+    first: bool = False
+
+    @property
+    def room(self) -> int | None:
+        """See :class:`Frame`."""
+        return MAX_BLANKS - self.blanks
+
+    def unblanked(self) -> Frame:
+        """See :class:`Frame`."""
+        return evolve(self, blanks=0)
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return self.progress.plan.shared
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte == QUOTE:
+            return self.progress.names(below)
+        if byte == CLOSE and self.first and self.progress.may_close:
+            return popped(below)
+        if byte in BLANKS and self.blanks < MAX_BLANKS:
+            return ((evolve(self, blanks=self.blanks + 1), below),)
+        return ()
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return (*BLANKS, QUOTE, CLOSE)
+
+
+@frozen(cache_hash=True)
+class AfterMember(Frame):
+    """Behind a member."""
+
+    progress: Progress
+    blanks: int = 0
+
+    @property
+    def room(self) -> int | None:
+        """See :class:`Frame`."""
+        return MAX_BLANKS - self.blanks
+
+    def unblanked(self) -> Frame:
+        """See :class:`Frame`."""
+        return AfterMember(self.progress)
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return self.progress.plan.shared
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte == COMMA:
+            return ((BeforeMember(self.progress), below),) if self.progress.may_continue else ()
+        if byte == CLOSE:
+            return popped(below) if self.progress.may_close else ()
+        if byte in BLANKS and self.blanks < MAX_BLANKS:
+            return ((AfterMember(self.progress, self.blanks + 1), below),)
+        return ()
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return (*BLANKS, COMMA, CLOSE)
+
+
+@frozen(cache_hash=True)
+class BehindName(Frame):
+    """Behind a name, before its colon.
+
+    Attributes:
+        value: Plan of the member's value.
+        after: The object behind the member.
+    """
+
+    value: ValuePlan
+    after: Progress
+    blanks: int = 0
+
+    @property
+    def room(self) -> int | None:
+        """See :class:`Frame`."""
+        return MAX_BLANKS - self.blanks
+
+    def unblanked(self) -> Frame:
+        """See :class:`Frame`."""
+        return evolve(self, blanks=0)
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return self.after.plan.shared
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte == COLON:
+            thread = machine.thread(AfterMember(self.after), below)
+            return ((BeforeValue(self.value), (thread,)),)
+        if byte in BLANKS and self.blanks < MAX_BLANKS:
+            return ((evolve(self, blanks=self.blanks + 1), below),)
+        return ()
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return (*BLANKS, COLON)
+
+
+@frozen(cache_hash=True)
+class InName(Frame):
+    """Inside the name of a declared member."""
+
+    progress: Progress
+    range: TextRange
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return self.progress.plan.shared
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte == QUOTE and not self.range.spelling:
+            name = self.range.finished
+            if name is None:
+                return ()
+            plan = self.progress.plan
+            place = plan.place_of(name)
+            after = self.progress.after_member(place)
+            return ((BehindName(plan.member_value(place), after), below),)
+        range_ = self.range.step(byte)
+        return ((InName(self.progress, range_), below),) if range_ is not None else ()
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return self.range.bytes()
+
+
+@frozen(cache_hash=True)
+class InOtherName(Frame):
+    """Inside the name of an undeclared member.
+
+    Attributes:
+        index: The kind of member.
+        names: What the name must satisfy; None is everything.
+        state: The automaton's state; 1 without an automaton.
+        prefix: The name so far, while it may still become one that is taken, or where names are tracked.
+        spelling: Bytes of a character in the making.
+    """
+
+    progress: Progress
+    index: int
+    names: TextAutomaton | None
+    state: int
+    prefix: str | None
+    spelling: bytes = b""
+
+    @property
+    def wide(self) -> bool:
+        """See :class:`Frame`."""
+        return not self.spelling and (self.names is None or self.names.wide[self.state])
+
+    @property
+    def taken(self) -> list[str]:
+        """The names that are taken and begin as this one does."""
+        if self.names is not None or self.prefix is None:
+            return []
+        return self.progress.plan.excluded_from(self.prefix, self.progress.used)
+
+    def closed(self, name: str | None, below: Below) -> list[State]:
+        """The states behind the closing quote of a name; its text matters where names are tracked."""
+        plan = self.progress.plan
+        after = self.progress.after_other(name or "")
+        return [(BehindName(plan.others[self.index].value(), after), below)]
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return self.progress.plan.shared
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        spelling = self.spelling
+        if byte == QUOTE and not spelling:
+            if self.names is not None and not self.names.accepting[self.state]:
+                return ()
+            if self.names is None and self.prefix is not None and self.prefix in self.taken:
+                return ()
+            return self.closed(self.prefix, below)
+        spelling += bytes((byte,))
+        found = character(spelling)
+        if found == INVALID:
+            return ()
+        if found == MORE:
+            if self.names is not None and not self.names.reachable(self.state, spelling):
+                return ()
+            return ((evolve(self, spelling=spelling), below),)
+        state = 1 if self.names is None else self.names.step(self.state, found)
+        if not state:
+            return ()
+        return ((InOtherName(self.progress, self.index, self.names, state, self.extended(chr(found))), below),)
+
+    def extended(self, text: str) -> str | None:
+        """The prefix after more characters."""
+        plan = self.progress.plan
+        if plan.tracked:
+            return (self.prefix or "") + text
+        if self.prefix is None:
+            return None
+        prefix = self.prefix + text
+        return prefix if plan.is_excluded_prefix(prefix, self.progress.used) else None
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        if self.spelling:
+            return following(self.spelling)
+        assert self.names is not None
+        return character_bytes(self.names.following(self.state))

@@ -1,0 +1,94 @@
+"""The mask provider: binds to a vocabulary, and compiles the languages whose contents are JSON."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from infernix_constraints.json_schema import reduce_schema
+from infernix_constraints.json_schema.describe import describe_schema
+from infernix_core.errors import ConstraintError, Location
+from infernix_core.interfaces.constraints import JsonObject, JsonSchema, OutputConstraint
+from infernix_core.interfaces.language import Content, Language, walk
+from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_json_masks.framing import compile_language
+from infernix_json_masks.matcher import JsonGrammar
+from infernix_json_masks.values import Plans, ValuePlan
+from infernix_json_masks.vocabulary import TokenIndex
+
+#: JsonObject as a schema.
+_OBJECT = '{"type": "object"}'
+
+#: Approximate bytes of a grammar before it is used, and of one node of its schema.
+_GRAMMAR_BYTES = 2_000
+_NODE_BYTES = 400
+
+
+def handles(language: Language) -> bool:
+    """Whether every content of a language is JSON."""
+    return all(
+        isinstance(node.constraint, JsonObject | JsonSchema)
+        for node in walk(language)
+        if isinstance(node, Content)
+    )
+
+
+class JsonMaskProvider:
+    """See :class:`infernix_core.interfaces.mask_provider.MaskProvider`."""
+
+    def bind(self, vocabulary: Vocabulary) -> JsonMasks:
+        """Prepares a vocabulary; its words are read when they are first needed."""
+        return JsonMasks(vocabulary)
+
+    def explain(self, language: Language) -> str:
+        """The reduced form of every schema in a language, for people.
+
+        Raises:
+            ConstraintError: As :meth:`JsonMasks.compile`.
+        """
+        _check(language)
+        contents = (node for node in walk(language) if isinstance(node, Content))
+        schemas = dict.fromkeys(_source(node.constraint) for node in contents)
+        return "\n\n".join(describe_schema(reduce_schema(source)) for source in schemas)
+
+
+@define(eq=False)
+class JsonMasks:
+    """See :class:`infernix_core.interfaces.mask_provider.BoundMaskProvider`."""
+
+    vocabulary: Vocabulary
+    index: TokenIndex = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.index = TokenIndex(self.vocabulary)
+
+    def compile(self, language: Language) -> JsonGrammar:
+        """Compiles a language that :func:`handles` admits.
+
+        Raises:
+            ConstraintError: A schema is not valid or not supported, or a content is not JSON; located.
+        """
+        _check(language)
+        size = _GRAMMAR_BYTES
+
+        def content(node: Content) -> ValuePlan:
+            nonlocal size
+            schema = reduce_schema(_source(node.constraint))
+            size += _NODE_BYTES * len(schema.nodes)
+            return Plans(schema).root()
+
+        point = compile_language(language, content)
+        return JsonGrammar(self.index, point, size)
+
+
+def _source(constraint: OutputConstraint) -> str:
+    return constraint.source if isinstance(constraint, JsonSchema) else _OBJECT
+
+
+def _check(language: Language) -> None:
+    for node in walk(language):
+        if isinstance(node, Content) and not isinstance(node.constraint, JsonObject | JsonSchema):
+            raise ConstraintError(
+                f"this mask provider knows JSON alone, not {node.constraint.kind}",
+                location=Location(field=node.constraint.kind),
+                hint="use the mask provider xgrammar",
+            )

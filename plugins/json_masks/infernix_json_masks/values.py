@@ -1,0 +1,282 @@
+"""A reduced schema's nodes as plans, made when they are first needed, and the frame before a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from attrs import define, evolve, field, frozen
+
+from infernix_constraints.json_schema import (
+    ArrayShape,
+    ArrayValue,
+    BooleanShape,
+    FiniteShape,
+    IntegerShape,
+    NullShape,
+    NumberShape,
+    ObjectShape,
+    ObjectValue,
+    ReducedSchema,
+    Shape,
+    StringShape,
+    Value,
+    scalar_text,
+)
+from infernix_constraints.json_schema.graph import Member, OtherMembers
+from infernix_constraints.json_schema.number_texts import integer_texts, number_texts
+from infernix_json_masks.automata import Bounds, text_automaton
+from infernix_json_masks.characters import QUOTE
+from infernix_json_masks.machine import (
+    BLANKS,
+    MAX_BLANKS,
+    Below,
+    Frame,
+    Machine,
+    State,
+    popped,
+)
+from infernix_json_masks.texts import InScalar, InString, InTexts, ScalarTexts, TextRange, TextSet
+
+if TYPE_CHECKING:
+    from infernix_json_masks.arrays import ArrayPlan
+    from infernix_json_masks.objects import ObjectPlan
+
+_NULL = evolve(ScalarTexts.of(["null"]), shared=True)
+_BOOLEAN = evolve(ScalarTexts.of(["false", "true"]), shared=True)
+
+OPEN_OBJECT = 0x7B
+OPEN_ARRAY = 0x5B
+
+
+@lru_cache(maxsize=1024)
+def _bounds(shape: StringShape) -> Bounds:
+    automaton = text_automaton(shape.automaton) if shape.automaton is not None else None
+    return Bounds(automaton, shape.minimum, shape.maximum)
+
+
+@lru_cache(maxsize=256)
+def _number(shape: IntegerShape | NumberShape) -> ScalarTexts:
+    texts = integer_texts(shape) if isinstance(shape, IntegerShape) else number_texts(shape)
+    return ScalarTexts.automaton(text_automaton(texts))
+
+
+@define(eq=False)
+class ValuePlan:
+    """The ways in which one node's values begin.
+
+    Attributes:
+        strings: String values by what they must satisfy.
+        texts: Lists of string values.
+        scalars: Bare scalars.
+        objects: Objects.
+        arrays: Arrays.
+        shared: Equal nodes of other schemas have the same plan.
+    """
+
+    strings: list[InString] = field(factory=list)
+    texts: list[InTexts] = field(factory=list)
+    scalars: list[InScalar] = field(factory=list)
+    objects: list[ObjectPlan] = field(factory=list)
+    arrays: list[ArrayPlan] = field(factory=list)
+    shared: bool = False
+
+    def begin(self, byte: int, below: Below, machine: Machine) -> list[State]:
+        """The states after a value's first byte."""
+        if byte == QUOTE:
+            return [(frame, below) for frame in (*self.strings, *self.texts)]
+        if byte == OPEN_OBJECT:
+            return [(plan.opening, below) for plan in self.objects]
+        if byte == OPEN_ARRAY:
+            return [state for plan in self.arrays for state in plan.open(below, machine)]
+        return [state for frame in self.scalars for state in frame.step(byte, below, machine)]
+
+    def bytes(self) -> set[int]:
+        """The bytes with which a value may begin."""
+        found: set[int] = set()
+        if self.strings or self.texts:
+            found.add(QUOTE)
+        if self.objects:
+            found.add(OPEN_OBJECT)
+        if self.arrays:
+            found.add(OPEN_ARRAY)
+        for frame in self.scalars:
+            found.update(frame.texts.edges[frame.state])
+        return found
+
+
+@frozen(cache_hash=True)
+class BeforeValue(Frame):
+    """Where a value is due, after some blanks."""
+
+    plan: ValuePlan
+    blanks: int = 0
+
+    @property
+    def room(self) -> int | None:
+        """See :class:`Frame`."""
+        return MAX_BLANKS - self.blanks
+
+    def unblanked(self) -> Frame:
+        """See :class:`Frame`."""
+        return BeforeValue(self.plan)
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return self.plan.shared
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte in BLANKS:
+            after = self.blanks + 1
+            return ((BeforeValue(self.plan, after), below),) if after <= MAX_BLANKS else ()
+        return self.plan.begin(byte, below, machine)
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return self.plan.bytes() | BLANKS
+
+
+@define(eq=False)
+class Plans:
+    """The plans of one schema's nodes, each made when it is first asked for."""
+
+    schema: ReducedSchema
+    _nodes: dict[int, ValuePlan] = field(init=False, factory=dict)
+    _values: dict[int, ValuePlan] = field(init=False, factory=dict)
+
+    def root(self) -> ValuePlan:
+        """The plan of the whole text."""
+        return self.node(self.schema.root)
+
+    def node(self, node: int) -> ValuePlan:
+        """The plan of a node."""
+        found = self._nodes.get(node)
+        if found is None:
+            shapes = self.schema.nodes[node]
+            if shapes == _any_shapes(node):
+                found = anything()
+            elif all(isinstance(shape, _LEAF_SHAPES) for shape in shapes):
+                found = _leaf(shapes)
+            else:
+                found = self._plan(shapes)
+            # Two threads may make it at once; both take the first one.
+            found = self._nodes.setdefault(node, found)
+        return found
+
+    def values(self, values: tuple[Value, ...]) -> ValuePlan:
+        """The plan of some values."""
+        return self._plan((FiniteShape(values),))
+
+    def _plan(self, shapes: tuple[Shape, ...]) -> ValuePlan:
+        plan = ValuePlan()
+        for shape in shapes:
+            self._add(plan, shape)
+        return plan
+
+    def _add(self, plan: ValuePlan, shape: Shape) -> None:
+        from infernix_json_masks.arrays import ArrayPlan
+        from infernix_json_masks.objects import ObjectPlan
+
+        match shape:
+            case NullShape():
+                plan.scalars.append(InScalar(_NULL))
+            case BooleanShape():
+                plan.scalars.append(InScalar(_BOOLEAN))
+            case IntegerShape() | NumberShape():
+                plan.scalars.append(InScalar(_number(shape)))
+            case StringShape():
+                start = 1 if shape.automaton is None else shape.automaton.start
+                plan.strings.append(InString(_bounds(shape), start, 0))
+            case FiniteShape():
+                self._add_values(plan, shape.values)
+            case ArrayShape():
+                plan.arrays.append(ArrayPlan(shape, self))
+            case ObjectShape():
+                plan.objects.append(ObjectPlan(shape, self))
+
+    def _add_values(self, plan: ValuePlan, values: Iterable[Value]) -> None:
+        from infernix_json_masks.arrays import ArrayPlan
+        from infernix_json_masks.objects import ObjectPlan
+
+        texts: list[str] = []
+        scalars: list[str] = []
+        for value in values:
+            if isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, ArrayValue):
+                items: list[ValuePlan | Callable[[], ValuePlan]] = [
+                    _later(self, item) for item in value.items
+                ]
+                size = len(items)
+                shape: ArrayShape | ObjectShape = ArrayShape((), None, size, size)
+                plan.arrays.append(ArrayPlan(shape, self, prefix=items))
+            elif isinstance(value, ObjectValue):
+                members = tuple(
+                    Member(name, place, required=True)
+                    for place, (name, _) in enumerate(value.members)
+                )
+                names = frozenset(name for name, _ in value.members)
+                plan.objects.append(
+                    ObjectPlan(
+                        ObjectShape(members, names, ()),
+                        self,
+                        values=[_later(self, item) for _, item in value.members],
+                    )
+                )
+            else:
+                scalars.append(scalar_text(value))
+        if texts:
+            plan.texts.append(InTexts(TextRange.whole(TextSet.of(texts))))
+        if scalars:
+            plan.scalars.append(InScalar(ScalarTexts.of(scalars)))
+
+
+_LEAF_SHAPES = (NullShape, BooleanShape, IntegerShape, NumberShape, StringShape)
+
+
+@lru_cache(maxsize=1024)
+def _leaf(shapes: tuple[Shape, ...]) -> ValuePlan:
+    plan = Plans(ReducedSchema((shapes,)))._plan(shapes)
+    plan.shared = True
+    return plan
+
+
+def _any_shapes(node: int) -> tuple[Shape, ...]:
+    """Every JSON value, as the reduction gives it for a node."""
+    return (
+        NullShape(),
+        BooleanShape(),
+        ObjectShape((), frozenset(), (OtherMembers(None, node),)),
+        ArrayShape((), node, 0, None),
+        StringShape(),
+        NumberShape(None),
+    )
+
+
+@lru_cache(maxsize=1)
+def anything() -> ValuePlan:
+    """The plan of every JSON value, shared by all schemas."""
+    plans = Plans(ReducedSchema((_any_shapes(0),)))
+    plan = plans._plan(plans.schema.nodes[0])
+    plans._nodes[0] = plan
+    plan.shared = True
+    for part in (*plan.objects, *plan.arrays):
+        part.shared = True
+    return plan
+
+
+def _later(plans: Plans, value: Value) -> Callable[[], ValuePlan]:
+    made: list[ValuePlan] = []
+
+    def plan() -> ValuePlan:
+        if not made:
+            made.append(plans.values((value,)))
+        return made[0]
+
+    return plan
+
+
+__all__ = ["BeforeValue", "Plans", "ValuePlan", "popped"]

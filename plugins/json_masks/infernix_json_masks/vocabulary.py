@@ -1,0 +1,123 @@
+"""A vocabulary as the masks need it: its words in order, and rows of token bits that many masks share."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from attrs import define, field
+
+from infernix_core.interfaces.mask_provider import MaskRow
+from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_json_masks.automata import TextAutomaton
+from infernix_json_masks.contents import StringContents
+from infernix_json_masks.tokens import Indices, Words
+
+if TYPE_CHECKING:
+    from infernix_json_masks.machine import Frame
+    from infernix_json_masks.masks import Summary
+
+#: Lists of what is left of words that are kept.
+MAX_LISTS = 1 << 14
+
+#: Bytes of rows of automaton states that are kept.
+_ROWS_KEPT = 32 << 20
+
+
+@define(eq=False, slots=False)
+class TokenIndex:
+    """A vocabulary's text tokens, and what is known about them for all schemas.
+
+    Attributes:
+        summaries: What frames that belong to no single schema make of lists of words.
+    """
+
+    vocabulary: Vocabulary
+    _rows: dict[int, list[MaskRow]] = field(init=False, factory=dict)
+    _matched: OrderedDict[tuple[int, int, int], tuple[TextAutomaton, MaskRow]] = field(
+        init=False, factory=OrderedDict
+    )
+    _any: dict[frozenset[int], MaskRow] = field(init=False, factory=dict)
+    _lists: dict[tuple[bytes, ...], Words] = field(init=False, factory=dict)
+    summaries: dict[tuple[Frame, int], tuple[Summary, Words]] = field(init=False, factory=dict)
+
+    @cached_property
+    def words(self) -> Words:
+        """The spellings of the TEXT tokens."""
+        ids = self.vocabulary.ids(TokenClass.TEXT)
+        return Words.of([self.vocabulary.token_bytes[token] for token in ids], ids)
+
+    def words_of(self, spellings: tuple[bytes, ...]) -> Words:
+        """A list of different words in order; equal lists are one."""
+        found = self._lists.get(spellings)
+        if found is None:
+            if len(self._lists) > MAX_LISTS:
+                self._lists = {}
+            words = Words.of(spellings, range(len(spellings)))
+            found = self._lists.setdefault(spellings, words)
+        return found
+
+    @cached_property
+    def end_ids(self) -> list[int]:
+        """The tokens that end an output."""
+        return sorted(self.vocabulary.end_ids)
+
+    def row_of(self, ids: Indices) -> MaskRow:
+        """Token ids as a row of bits."""
+        bits = np.zeros(self.vocabulary.words * 32, dtype=bool)
+        bits[ids] = True
+        row: MaskRow = np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
+        row.setflags(write=False)
+        return row
+
+    def inner_row(self, contents: StringContents, most: int | None) -> MaskRow:
+        """The inner words of all tokens' contents, of at most so many characters."""
+        rows = self._length_rows(contents)
+        return rows[-1 if most is None else min(most, len(rows) - 1)]
+
+    def _length_rows(self, contents: StringContents) -> list[MaskRow]:
+        """Per greatest number of characters, the inner words of at most so many."""
+        found = self._rows.get(id(contents))
+        if found is None:
+            found = []
+            row = np.zeros(self.vocabulary.words, dtype=np.int32)
+            for length in range(contents.longest + 1):
+                places, _, _ = contents.inner_between(length, length)
+                row = row | self.row_of(self.words.numbers_of(places))
+                row.setflags(write=False)
+                found.append(row)
+            found = self._rows.setdefault(id(contents), found)
+        return found
+
+    def matched_row(
+        self, contents: StringContents, automaton: TextAutomaton, state: int, states: Indices
+    ) -> MaskRow:
+        """The inner words behind which an automaton is alive."""
+        key = id(contents), id(automaton), state
+        found = self._matched.get(key)
+        if found is not None:
+            return found[1]
+        row = self.row_of(self.words.numbers_of(contents.inner[states[contents.inner_node] != 0]))
+        self._matched[key] = automaton, row
+        while len(self._matched) > 1 and len(self._matched) * row.nbytes > _ROWS_KEPT:
+            try:
+                self._matched.popitem(last=False)
+            except KeyError:
+                break
+        return row
+
+    def any_row(self, excluded: frozenset[int]) -> MaskRow:
+        """All TEXT and FRAMING tokens but these."""
+        found = self._any.get(excluded)
+        if found is None:
+            ids = set(self.vocabulary.ids(TokenClass.TEXT, TokenClass.FRAMING)) - excluded
+            found = self._any[excluded] = self.row_of(np.asarray(sorted(ids), dtype=np.int64))
+        return found
+
+    @property
+    def memory_size(self) -> int:
+        """Approximate bytes of what is shared by all grammars."""
+        rows = sum(map(len, self._rows.values())) + len(self._matched) + len(self._any)
+        return self.words.memory_size + rows * 4 * self.vocabulary.words
