@@ -261,9 +261,33 @@ class _Expander:
                     for keys in (_together(group, found) if scopes else group)
                 ),
             )
+        if found.asserts_itself and self._contradicts(chosen, found):
+            return
         applied = tuple(_Pending(key, ancestors, scopes) for key in found.in_place)
         seen = partial.seen | {(head.key, head.scopes)}
         yield _Partial(chosen, seen, (*applied, *rest), kinds, groups)
+
+    def _contradicts(
+        self, chosen: tuple[tuple[Assertions, tuple[Key, ...]], ...], last: Assertions
+    ) -> bool:
+        """Whether a required member with listed values has none left, now that ``last`` is taken in.
+
+        Choices by a discriminator would multiply otherwise.
+        """
+        if len(chosen) < 2 or not (last.properties or last.required):
+            return False
+        required = {name for found, _ in chosen for name in found.required}
+        for name in last.properties.keys() | set(last.required):
+            if name not in required:
+                continue
+            keys = [found.properties[name] for found, _ in chosen if name in found.properties]
+            conjunction = self.conjunctions.document.conjunction(keys)
+            if len(keys) > 1 and self.conjunctions.listed(conjunction) is not None:
+                expansion = self.conjunctions.expand(conjunction)
+                if not expansion.finite:
+                    self.reasons += expansion.reasons
+                    return True
+        return False
 
     def _exclusive(self, found: Assertions) -> Iterator[tuple[Conjunction, ...]]:
         for keys in found.one_of:

@@ -9,7 +9,7 @@ from attrs import define
 from infernix_constraints.json_schema.assertions import Assertions
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
-#: Greatest length of strings, arrays and objects that is counted.
+#: Greatest least length of strings, arrays and objects: more would fill no answer of a sensible size.
 MAX_COUNT = 8192
 
 
@@ -47,10 +47,9 @@ class Counts:
                 f"at least {self.least} and at most {self.greatest} {what}",
                 location=self.greatest_at,
             )
-        for count, location in ((self.least, self.least_at), (self.greatest, self.greatest_at)):
-            if count is not None and count > MAX_COUNT:
-                raise UnsupportedSchema(
-                    f"more than {MAX_COUNT} {what} are not counted",
-                    location=location,
-                    hint=f"a limit of at most {MAX_COUNT}, or none",
-                )
+        if self.least > MAX_COUNT:
+            raise UnsupportedSchema(
+                f"more than {MAX_COUNT} {what} are not generated",
+                location=self.least_at,
+                hint=f"a least number of at most {MAX_COUNT}",
+            )

@@ -29,7 +29,7 @@ from infernix_constraints.json_schema.liveness import (
 from infernix_constraints.json_schema.values import Identity, Value, identity, kind_of
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
-#: Greatest sum of the different lengths that one schema counts.
+#: Greatest sum of the least lengths of one schema's different strings, arrays and objects.
 MAX_COUNTED = 65536
 
 #: The shapes that hold every value of their type.
@@ -109,13 +109,13 @@ class Draft:
                 if shape in self._counted:
                     continue
                 self._counted.add(shape)
-                self._total += max(shape.minimum, shape.maximum or 0)
+                self._total += shape.minimum
         if self._total > MAX_COUNTED and not self.forgiving:
             location = self.conjunctions.document.location(conjunction[0] if conjunction else "")
             raise UnsupportedSchema(
-                f"the lengths in the schema add up to more than {MAX_COUNTED}",
+                f"the least lengths in the schema add up to more than {MAX_COUNTED}",
                 location=location,
-                hint="smaller limits of lengths, or none",
+                hint="smaller least lengths",
             )
 
     def lives(self, conjunction: Conjunction) -> bool:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from attrs import define, evolve, field
 
-from infernix_constraints.json_schema.assertions import Assertions, Key, negation_of
+from infernix_constraints.json_schema.assertions import (
+    ALL_KINDS,
+    KINDS,
+    Assertions,
+    Key,
+    negation_of,
+)
 from infernix_constraints.json_schema.conjunction import Conjunction, Conjunctions
 from infernix_constraints.json_schema.document import SchemaDocument
 from infernix_constraints.json_schema.draft import Draft
@@ -49,22 +55,43 @@ class Exclusion:
         alive = [
             key for key in keys if self.satisfiable(self.document.conjunction((siblings, key)))
         ]
-        together: dict[Key, list[Key]] = {key: [] for key in alive}
+        apart: dict[Key, list[Key]] = {key: [] for key in alive}
         for place, one in enumerate(alive):
             for other in alive[place + 1 :]:
-                if self._meet(siblings, one, other):
-                    together[one].append(other)
-                    together[other].append(one)
-        return tuple(
-            (key, *(negation_of(other) for other in together[key])) for key in alive
-        ) or tuple((key,) for key in keys)
+                kinds = self._meet(siblings, one, other)
+                if kinds:
+                    apart[one].append(self._unless(kinds, other))
+                    apart[other].append(self._unless(kinds, one))
+        return tuple((key, *apart[key]) for key in alive) or tuple((key,) for key in keys)
 
-    def _meet(self, siblings: Key, one: Key, other: Key) -> bool:
-        """Whether a value may satisfy two positions at once."""
+    def _meet(self, siblings: Key, one: Key, other: Key) -> frozenset[str]:
+        """The types of the values that may satisfy two positions at once."""
         try:
             pair = self.document.conjunction((one, other))
-            return self.satisfiable(pair) and self.satisfiable(
-                self.document.conjunction((siblings, *pair))
+            if not self.satisfiable(pair):
+                return frozenset()
+            return frozenset(
+                kind
+                for kind in KINDS
+                if self.satisfiable(
+                    self.document.conjunction((siblings, *pair, self._kinds(frozenset({kind}))))
+                )
             )
         except UnsupportedSchema:
-            return True
+            return ALL_KINDS
+
+    def _kinds(self, kinds: frozenset[str]) -> Key:
+        """A position that admits some types."""
+        name = " ".join(kind for kind in KINDS if kind in kinds)
+        return self.document.add(Assertions(f"#types {name}", "", kinds))
+
+    def _unless(self, kinds: frozenset[str], key: Key) -> Key:
+        """A position that is the negation of another for some types and admits all values of the others."""
+        failing = negation_of(key)
+        if kinds == ALL_KINDS:
+            return failing
+        within, without = self._kinds(kinds), self._kinds(ALL_KINDS - kinds)
+        ways = ((without,), (within, failing))
+        return self.document.add(
+            Assertions(f"#{failing}#of {within}", self.document.location(key).pointer or "", choices=(ways,))
+        )

@@ -217,3 +217,15 @@ def united(languages: Sequence[StringAutomaton], location: Location) -> StringAu
         return union(*languages)
     except TooManyStates as error:
         raise too_many_states(location) from error
+
+
+def both(one: StringAutomaton, other: StringAutomaton, location: Location) -> StringAutomaton:
+    """The strings of two languages at once.
+
+    Raises:
+        UnsupportedSchema: They take too many states.
+    """
+    try:
+        return intersection(one, other)
+    except TooManyStates as error:
+        raise too_many_states(location) from error

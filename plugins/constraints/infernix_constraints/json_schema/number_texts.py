@@ -33,7 +33,7 @@ from infernix_constraints.json_schema.numbers import MAX_DIGITS
 from infernix_constraints.json_schema.values import INT64
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.finite import Rows, finite_automaton
-from infernix_constraints.strings.limits import MAX_STATES, check_size
+from infernix_constraints.strings.limits import check_size
 
 #: Digits of a multiple's text that is no plain integer: so many survive binary64 whatever they are.
 MAX_MULTIPLE_DIGITS: Final = 15
@@ -74,8 +74,10 @@ def _naturals(shape: IntegerShape, multiple: Divisibility, negative: bool) -> li
     low, high = shape.minimum, shape.maximum
     if negative:
         low, high = max(-high, 1), -low
-    _check_size(high, multiple)
-    return [natural(max(low, 0), high, multiple)]
+    low = max(low, 0)
+    if low <= high:
+        _check_size(low, high, multiple)
+    return [natural(low, high, multiple)]
 
 
 def _magnitudes(shape: NumberShape, negative: bool) -> list[Machine | None]:
@@ -101,11 +103,12 @@ def _magnitudes(shape: NumberShape, negative: bool) -> list[Machine | None]:
     return result
 
 
-def _check_size(high: int, multiple: Divisibility) -> None:
-    """Refuses at once what is hopeless: early digits of every remainder, each with a way to end."""
-    few = len(str(MAX_STATES))
-    if multiple.coprime > MAX_STATES and high > multiple.modulus * 10 ** (few + 1):
-        check_size(MAX_STATES + 1)
+def _check_size(low: int, high: int, multiple: Divisibility) -> None:
+    """Refuses at once what is hopeless: every remainder in the middle of long numbers is a state."""
+    digits = len(str(high)) - 1
+    if low <= 10 ** (digits - 1):
+        ends = len(str(multiple.coprime)) + len(str(multiple.modulus))
+        check_size(multiple.coprime * max(digits - ends, 0), 1)
 
 
 def _automaton(positive: list[Machine | None], negative: list[Machine | None]) -> StringAutomaton:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, product
+from itertools import chain, combinations, product
 from typing import TYPE_CHECKING
 
-from attrs import define, field
+from attrs import define, evolve, field
 
-from infernix_constraints.json_schema.assertions import FALSE, Assertions, Key, SomeMember
+from infernix_constraints.json_schema.assertions import FALSE, TRUE, Assertions, Key, SomeMember
 from infernix_constraints.json_schema.counts import Counts
 from infernix_constraints.json_schema.graph import (
     FiniteShape,
@@ -17,7 +17,15 @@ from infernix_constraints.json_schema.graph import (
     OtherMembers,
     StringShape,
 )
-from infernix_constraints.json_schema.languages import Test, bounded, classes, of_names, united
+from infernix_constraints.json_schema.languages import (
+    Test,
+    both,
+    bounded,
+    classes,
+    of_names,
+    united,
+    without_texts,
+)
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.texts import finite_texts
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Undeclared names that are listed one by one.
 MAX_NAMES = 256
+#: Optional members that are told apart to count the undeclared ones.
+MAX_OPTIONAL = 6
 #: Shapes that one alternative may be split into.
 MAX_SPLITS = 512
 
@@ -56,12 +66,16 @@ def object_shapes(
             f"a negation splits an object into more than {MAX_SPLITS} cases",
             location=some[-1].location,
         )
-    shapes = []
+    shapes: list[ObjectShape] = []
     for chosen in product(*choices):
         extra: dict[str, list[Key]] = {}
         for name, key in chosen:
-            extra.setdefault(name, []).append(key)
-        shapes.append(members.shape(extra))
+            if name is not None:
+                extra.setdefault(name, []).append(key)
+        if any(name is None for name, _ in chosen):
+            shapes += members.with_undeclared(extra, some[-1].location)
+        else:
+            shapes.append(members.shape(extra))
     return shapes
 
 
@@ -143,9 +157,15 @@ class _Members:
 
     def _allowed(self) -> StringAutomaton | None:
         """The strings that every ``propertyNames`` admits; None is every string."""
-        at = self.location("propertyNames")
+        return self._language(self.names, self.location("propertyNames"))
+
+    def _language(self, keys: tuple[Key, ...], at: Location) -> StringAutomaton | None:
+        """The strings that satisfy some positions; None is every string."""
+        keys = self.intersection.child(keys)
+        if not keys:
+            return None
         parts: list[StringAutomaton] = []
-        for shape in self.intersection.strings(self.names):
+        for shape in self.intersection.strings(keys):
             if isinstance(shape, FiniteShape):
                 texts = [value for value in shape.values if isinstance(value, str)]
                 parts.append(of_names(texts, at))
@@ -156,8 +176,8 @@ class _Members:
                 parts.append(language)
         return united(parts, at)
 
-    def candidates(self, some: SomeMember) -> Iterator[tuple[str, Key]]:
-        """Members that can be the one that a negation asks for.
+    def candidates(self, some: SomeMember) -> Iterator[tuple[str | None, Key]]:
+        """Members that can be the one that a negation asks for; None is any undeclared one.
 
         Raises:
             UnsupportedSchema: There is no end of them.
@@ -165,29 +185,46 @@ class _Members:
         for name in self.declared:
             if self._qualifies(some, name):
                 yield name, some.key
-        for each in self.classes:
-            child = self.intersection.child((*each.keys, some.key))
-            if not self.intersection.satisfiable(child):
+        alive = [each for each in self.classes if self.intersection.satisfiable(each.keys)]
+        any_one = False
+        for each in alive:
+            if not self.intersection.satisfiable(self.intersection.child((*each.keys, some.key))):
                 continue
-            names = None if each.names is None else finite_texts(each.names, MAX_NAMES)
-            if names is None:
-                if self._apart(some, each):
-                    continue
+            names, whole = self._qualifying(some, each)
+            texts = None if names is None else finite_texts(names, MAX_NAMES)
+            if texts is not None:
+                for name in texts:
+                    if name not in self.declared:
+                        yield name, some.key
+            elif whole and some.key == TRUE and len(alive) == 1:
+                any_one = True
+            else:
                 raise UnsupportedSchema(
                     "that some undeclared member fails it cannot be enforced",
                     location=some.location,
                     hint="additionalProperties: false beside it",
                 )
-            for name in names:
-                if name not in self.declared and self._qualifies(some, name):
-                    yield name, some.key
+        if any_one:
+            yield None, TRUE
 
-    def _apart(self, some: SomeMember, each: _Class) -> bool:
-        """Whether no name of a class is of the kind that is asked for."""
-        if some.test is None or each.names is None:
-            return False
-        found = classes([some.test.automaton()], each.names, some.location)
-        return all(not places for _, places in found)
+    def _qualifying(self, some: SomeMember, each: _Class) -> tuple[StringAutomaton | None, bool]:
+        """The names of a class that are of the kind asked for, and whether they are all undeclared ones."""
+        names = each.names
+        whole = self.declared.keys() >= some.declared and not some.patterns
+        for language in (
+            None if some.test is None else some.test.automaton(),
+            None if some.names is None else self._language((some.names,), some.location),
+        ):
+            if language is not None:
+                names = language if names is None else both(names, language, some.location)
+                whole = whole and names == each.names
+        for test in some.patterns:
+            failing = evolve(test, negated=not test.negated).automaton()
+            names = failing if names is None else both(names, failing, some.location)
+        if some.declared:
+            if names is not None:
+                names = without_texts(names, some.declared, some.location)
+        return names, whole
 
     def _qualifies(self, some: SomeMember, name: str) -> bool:
         if name in some.declared or any(test.holds(name) for test in some.patterns):
@@ -225,6 +262,31 @@ class _Members:
             self.counts.least,
             self.counts.greatest,
         )
+
+    def with_undeclared(self, extra: dict[str, list[Key]], location: Location) -> list[ObjectShape]:
+        """The shapes with at least one undeclared member: the declared ones are told apart and counted."""
+        shape = self.shape(extra)
+        present = [member for member in shape.members if member.required]
+        optional = [member for member in shape.members if not member.required]
+        if len(optional) > MAX_OPTIONAL:
+            raise UnsupportedSchema(
+                f"that some undeclared member fails it cannot be enforced beside more than "
+                f"{MAX_OPTIONAL} optional members",
+                location=location,
+            )
+        shapes = []
+        for count in range(len(optional) + 1):
+            for chosen in combinations(optional, count):
+                names = {member.name for member in (*present, *chosen)}
+                members = tuple(
+                    evolve(member, required=True)
+                    for member in shape.members
+                    if member.name in names
+                )
+                least = max(shape.minimum, len(members) + 1)
+                if shape.maximum is None or least <= shape.maximum:
+                    shapes.append(evolve(shape, members=members, minimum=least))
+        return shapes
 
 
 def _covers(declared: frozenset[str], names: StringAutomaton | None) -> bool:

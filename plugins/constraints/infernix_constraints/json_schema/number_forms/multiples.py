@@ -6,7 +6,7 @@ from decimal import Decimal
 from math import gcd
 from typing import ClassVar, Final, TypeAlias
 
-from infernix_constraints.strings.limits import MAX_RAW_STATES, TooManyStates, check_size
+from infernix_constraints.strings.limits import TooManyStates, check_raw_size
 
 #: A remainder as far as it matters: of the modulus without its factors 2 and 5, and of these.
 Remainder: TypeAlias = tuple[int, int]
@@ -116,7 +116,7 @@ class Divisibility:
     def _first(self, even: int) -> int:
         known = self._known.get(even)
         if known is None:
-            check_size(len(self._known), limit=MAX_RAW_STATES)
+            check_raw_size(len(self._known), 1)
             known = self._known[even] = self._futures.setdefault(self._future(even), even)
         return known
 

@@ -66,16 +66,18 @@ def natural(low: int, high: int, multiple: Divisibility) -> Machine | None:
         for digit in range(10 if left >= 0 else 0):
             above = 1 if count >= len(least) else compare(over, digit, least[count])
             below = compare(under, digit, greatest[count])
+            # Digits less than the lower bound's take one digit more, those greater than the upper's one less.
+            fewest = max(len(least) + (above < 0) - count - 1, 0)
+            most = left - (below > 0)
+            after: State | None = None
             if not count and not digit:
                 after = ZERO if zero else None
-            elif above >= 0 and below and count + 1 >= len(least):
-                # Digits that are greater than the upper bound's are a number of one digit less.
-                room = left - (below > 0)
-                after = settled(room, multiple.after(remainder, digit)) if room >= 0 else None
-            elif not left and (below > 0 or above < 0):
-                after = None
-            else:
-                after = (count + 1, above, below, multiple.after(remainder, digit), low, high)
+            elif fewest <= most:
+                rest = multiple.after(remainder, digit)
+                if not above or not below:
+                    after = count + 1, above, below, rest, low, high
+                elif multiple.completable(rest, fewest, most):
+                    after = (count + 1, above, below, rest, low, high) if fewest else (most, rest)
             row[FIRST_DIGIT + digit] = after
         return row, final
 
