@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from infernix_constraints.grammar import SURROGATES
 from infernix_constraints.strings.automaton import StringAutomaton
-from infernix_constraints.strings.limits import MAX_RAW_STATES, check_size
-from infernix_constraints.strings.minimal import canonical, equivalence, nothing
+from infernix_constraints.strings.limits import check_raw_size
+from infernix_constraints.strings.minimal import canonical, distinct_columns, equivalence, nothing
 
 _State = TypeVar("_State", bound=Hashable)
 
@@ -62,7 +62,7 @@ def from_function(
             number = numbers.setdefault(after, len(order) + 1)
             if number > len(order):
                 order.append(after)
-                check_size(number, len(boundaries), MAX_RAW_STATES)
+                check_raw_size(number, len(boundaries))
             row.append(number)
         rows.append(row)
     width = len(boundaries)
@@ -101,8 +101,8 @@ class _Machine:
 
     @classmethod
     def of(cls, automaton: StringAutomaton) -> _Machine:
-        columns = np.arange(len(automaton.boundaries), dtype=np.int32)
-        return cls(automaton.boundaries, columns, automaton.table, automaton.start)
+        used, columns = distinct_columns(automaton.table)
+        return cls(automaton.boundaries, columns, automaton.table[:, used], automaton.start)
 
 
 def _product(
@@ -139,7 +139,7 @@ def _product(
             if number == len(order):
                 order.append(code)
             targets.append(number)
-        check_size(len(order), len(pairs), MAX_RAW_STATES)
+        check_raw_size(len(order), len(pairs))
         rows.append(np.array(targets, np.int32)[inverse.reshape(codes.shape)])
     states = np.array(order, np.int64)
     return _Product(

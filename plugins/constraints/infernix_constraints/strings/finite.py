@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from infernix_constraints.strings.automaton import StringAutomaton
-from infernix_constraints.strings.limits import MAX_RAW_STATES, check_size
+from infernix_constraints.strings.limits import check_raw_size, check_size
 
 StateT = TypeVar("StateT", bound=Hashable)
 
@@ -102,7 +102,7 @@ class Rows:
         """
         self.targets.append(targets)
         self.final.append(final)
-        check_size(len(self.final), limit=MAX_RAW_STATES)
+        check_raw_size(len(self.final), 1)
         return len(self.final) - 1
 
 
@@ -118,7 +118,7 @@ def finite_automaton(rows: Rows, start: int, alphabet: str) -> StringAutomaton:
         TooManyStates: It has more than ``MAX_STATES``.
     """
     targets, final, first = _merged(rows, start)
-    check_size(len(targets))
+    check_size(len(targets), 1)
     order = [0, first] if first else [0]
     position = {state: place for place, state in enumerate(order)}
     for state in order:  # grows while it is read

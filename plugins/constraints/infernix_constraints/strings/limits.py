@@ -8,26 +8,40 @@ from attrs import define
 
 #: States of a result, the dead one included.
 MAX_STATES: Final = 65_536
-#: States before minimisation.
-MAX_RAW_STATES: Final = 2 * MAX_STATES
-#: Cells of a transition table: 64 MiB of int32.
+#: Cells of a result's transition table: 64 MiB of int32.
 MAX_CELLS: Final = 1 << 24
+#: The same before minimisation, where equal columns are one and several copies of the table live at a time.
+MAX_RAW_STATES: Final = 2 * MAX_STATES
+MAX_RAW_CELLS: Final = 1 << 22
 
 
 class TooManyStates(Exception):
     """A language whose automaton is too large to build. The text says which limit, in one line."""
 
 
-def check_size(states: int, classes: int = 1, limit: int = MAX_STATES) -> None:
-    """Refuses a table that is too large.
+def check_size(states: int, classes: int) -> None:
+    """Refuses a result that is too large.
 
     Raises:
-        TooManyStates: It has more states than ``limit`` or more cells than ``MAX_CELLS``.
+        TooManyStates: It has more than ``MAX_STATES`` or ``MAX_CELLS``.
     """
-    if states > limit:
-        raise TooManyStates(f"its automaton has more than {limit} states")
-    if states * classes > MAX_CELLS:
-        raise TooManyStates(f"its automaton has more than {MAX_CELLS} transitions")
+    _check(states, classes, MAX_STATES, MAX_CELLS)
+
+
+def check_raw_size(states: int, classes: int) -> None:
+    """Refuses a table on the way to a result that is too large.
+
+    Raises:
+        TooManyStates: It has more than ``MAX_RAW_STATES`` or ``MAX_RAW_CELLS``.
+    """
+    _check(states, classes, MAX_RAW_STATES, MAX_RAW_CELLS)
+
+
+def _check(states: int, classes: int, most: int, cells: int) -> None:
+    if states > most:
+        raise TooManyStates(f"its automaton has more than {most} states")
+    if states * classes > cells:
+        raise TooManyStates(f"its automaton has more than {cells} transitions")
 
 
 @define

@@ -37,7 +37,7 @@ def canonical(
     Raises:
         TooManyStates: The result has more than ``MAX_STATES``.
     """
-    used, inverse = _distinct_columns(table)
+    used, inverse = distinct_columns(table)
     table, columns = table[:, used], inverse[columns]
     kept = live_states(table, accepting, start)
     if not kept.size:
@@ -60,7 +60,7 @@ def canonical(
     numbered, states = _breadth_first(small[:, order], int(blocks[place[start]]), int(blocks[0]))
     final = labels[member[states]] == 2
     # Columns that only differed in dead or equivalent states are the same now.
-    used, inverse = _distinct_columns(numbered)
+    used, inverse = distinct_columns(numbered)
     final_columns = inverse[rank[columns]]
     first = [0]
     for at in range(1, len(boundaries)):
@@ -83,7 +83,7 @@ def _automaton(
     return StringAutomaton(boundaries, table, accepting, start)
 
 
-def _distinct_columns(table: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
+def distinct_columns(table: NDArray[np.int32]) -> tuple[list[int], NDArray[np.int32]]:
     """The first of each set of equal columns, and for every column which of those it equals."""
     transposed = np.ascontiguousarray(table.T)
     numbers: dict[bytes, int] = {}

@@ -20,7 +20,7 @@ from infernix_constraints.strings.limits import Budget, TooManyStates
 from infernix_constraints.strings.syntax import Assertion, Look
 
 #: Nodes of all the automata of a pattern, the copies of repeated parts included.
-MAX_NODES: Final = 1 << 18
+MAX_NODES: Final = 1 << 17
 
 #: Nodes of every automaton: the end of a match that the string must end with, and one that anything may follow.
 FINAL: Final = 0

@@ -28,7 +28,7 @@ from infernix_constraints.strings.syntax import Assertion, Look, parse_search
 from infernix_core.errors import InvalidRegex, Location
 
 #: Operations spent on one pattern.
-_BUDGET: Final = 3_000_000
+_BUDGET: Final = 2_500_000
 
 
 @lru_cache(maxsize=256)

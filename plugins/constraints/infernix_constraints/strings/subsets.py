@@ -8,14 +8,14 @@ when the next character, or the end, is known.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from infernix_constraints.strings.characters import CharacterPartition
-from infernix_constraints.strings.limits import MAX_RAW_STATES, Budget, check_size
+from infernix_constraints.strings.limits import Budget, check_raw_size
 from infernix_constraints.strings.nfa import FINAL, TAIL, Nfa
 from infernix_constraints.strings.syntax import Assertion, Look
 
@@ -56,8 +56,7 @@ class Lookahead:
     holds: frozenset[int]
 
 
-@frozen
-class _State:
+class _State(NamedTuple):
     """A deterministic state.
 
     Attributes:
@@ -111,39 +110,48 @@ class Determinizer:
             if numbers.setdefault(state, len(order) + 1) > len(order):
                 order.append(state)
         parts = self.partition.member.shape[1]
+        kinds = sorted({WORD, OTHER} & set(self.kinds))
         rows = [np.zeros(parts, np.int32)]
         accepting = [[False] * 3]
-        held = 0
         while len(rows) <= len(order):
             state = order[len(rows) - 1]
-            row = np.zeros(parts, np.int32)
-            resolved = {kind: self.resolved(state, kind) for kind in self.following()}
-            accepting.append([self.accepts(resolved.get(kind, ())) for kind in (EDGE, WORD, OTHER)])
-            for kind in {WORD, OTHER} & set(self.kinds):
-                for cell, threads in self.moves(resolved[kind if self.conditional else EDGE], kind):
-                    behind = tuple(
-                        int(machine.table[at, cell[0]])
-                        for machine, at in zip(self.behinds.values(), state.behind, strict=True)
-                    )
-                    after = _State(kind if self.conditional else OTHER, behind, self.kept(threads))
-                    if not after.threads:
+            self.budget.spend(3)
+            rows.append(np.zeros(parts, np.int32))
+            # Without conditions what follows makes no difference, and what is written down for the end counts.
+            resolved = [self.resolved(state, EDGE)] * 3
+            if self.conditional:
+                resolved[WORD:] = [self.resolved(state, kind) for kind in (WORD, OTHER)]
+                accepting.append([self.accepts(threads) for threads in resolved])
+            else:
+                accepting.append([self.accepts(resolved[EDGE])] * 3)
+            for kind in kinds:
+                before = kind if self.conditional else OTHER
+                for cell, threads in self.moves(resolved[kind], kind):
+                    kept = self.kept(threads)
+                    if not kept:
                         continue
+                    after = _State(before, self.looked(state.behind, cell[0]), kept)
                     number = numbers.setdefault(after, len(order) + 1)
                     if number > len(order):
                         order.append(after)
-                        held += len(after.threads)
-                        self.budget.spend(len(after.threads))
-                        check_size(number, parts, MAX_RAW_STATES)
-                    row[cell] = number
-            rows.append(row)
+                        self.budget.spend(len(kept))
+                        check_raw_size(number, parts)
+                    if len(cell) == 1:
+                        rows[-1][cell[0]] = number
+                    else:
+                        rows[-1][cell] = number
         return Machine(
             np.array(rows, np.int32),
             np.array(accepting),
             (numbers[starts[0]], numbers[starts[1]], numbers[starts[2]]),
         )
 
-    def following(self) -> tuple[int, ...]:
-        return (EDGE, WORD, OTHER) if self.conditional else (EDGE,)
+    def looked(self, behind: tuple[int, ...], part: int) -> tuple[int, ...]:
+        """The states of the lookbehinds after a character."""
+        if not behind:
+            return behind
+        machines = self.behinds.values()
+        return tuple(int(one.table[at, part]) for one, at in zip(machines, behind, strict=True))
 
     def thread(self, node: int, obligations: int) -> int:
         """The number of a thread: a node and the number of its set of obligations."""
@@ -224,7 +232,7 @@ class Determinizer:
         number = self._numbers.setdefault(key, len(self._obligations))
         if number == len(self._obligations):
             self._obligations.append(key)
-        self.budget.spend(len(pairs))
+        self.budget.spend(4 * len(pairs))
         return number
 
     def advanced(self, obligations: int, part: int) -> int | None:
@@ -240,6 +248,8 @@ class Determinizer:
 
     def accepts(self, threads: tuple[int, ...]) -> bool:
         nodes = len(self.nfa.reads)
+        if not threads or max(threads) < nodes:
+            return FINAL in threads or TAIL in threads
         return any(
             thread % nodes in (FINAL, TAIL)
             and all(self.aheads[o].accepting[s] for o, s in self._obligations[thread // nodes])
@@ -266,10 +276,7 @@ class Determinizer:
         for cell, labels in cells:
             targets = [target for label in labels for target in by_label[label]]
             if plain:
-                if len(targets) == 1:
-                    result.append((cell, nfa.closure(targets[0][0])))
-                    continue
-                result.append((cell, set().union(*(nfa.closure(node) for node, _ in targets))))
+                result.append((cell, set().union(*[nfa.closure(node) for node, _ in targets])))
                 continue
             after: set[int] = set()
             for target, obligations in targets:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from infernix_constraints.grammar import SURROGATES
 from infernix_constraints.strings.automaton import END_OF_UNICODE, StringAutomaton
-from infernix_constraints.strings.limits import TooManyStates, check_size
+from infernix_constraints.strings.limits import TooManyStates, check_raw_size, check_size
 from infernix_constraints.strings.minimal import canonical, nothing
 
 #: Steps after which the lengths of a language are given up.
@@ -43,7 +43,7 @@ def of_texts(texts: Iterable[str]) -> StringAutomaton:
             return 1
         number = register.setdefault((accepting, edges), len(finished))
         if number == len(finished):
-            check_size(number + 1)
+            check_size(number + 1, 1)
             finished.append(edges)
             final.append(accepting)
         return number
@@ -128,7 +128,7 @@ def _from_edges(
 ) -> StringAutomaton:
     characters = sorted({ord(character) for state in edges for character, _ in state})
     column = {chr(code): at + 1 for at, code in enumerate(characters)}
-    check_size(len(edges), len(characters) + 1)
+    check_raw_size(len(edges), len(characters) + 1)
     table = np.zeros((len(edges), len(characters) + 1), np.int32)
     for state, outgoing in enumerate(edges):
         for character, target in outgoing:
