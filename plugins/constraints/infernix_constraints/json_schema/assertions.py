@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Final
 
-from attrs import Factory, evolve, field, frozen
+from attrs import Factory, field, fields, frozen
 
 from infernix_constraints.json_schema.languages import Test
 from infernix_constraints.json_schema.numbers import Bound
@@ -191,8 +191,7 @@ class Assertions:
     @cached_property
     def asserts_itself(self) -> bool:
         """Something is asserted here and not only by the positions that apply in place."""
-        itself = evolve(self, in_place=(), choices=(), one_of=())
-        return itself != Assertions(self.key, self.pointer)
+        return any(getattr(self, name) != default for name, default in _DEFAULTS)
 
     @cached_property
     def alias(self) -> Key | None:
@@ -211,3 +210,12 @@ class Assertions:
         found = [self.properties[name]] if name in self.properties else []
         found += [key for test, key in self.patterns if test.holds(name)]
         return found if found or self.additional is None else [self.additional]
+
+
+_APPLIED = ("key", "pointer", "in_place", "choices", "one_of", "error")
+_EMPTY = Assertions(TRUE, "")
+_DEFAULTS = tuple(
+    (each.name, getattr(_EMPTY, each.name))
+    for each in fields(Assertions)
+    if each.name not in _APPLIED
+)

@@ -157,9 +157,7 @@ class Conjunctions:
             distinct.setdefault(identity(value), value)
         holds = self.evaluation.holds
         return tuple(
-            value
-            for value in distinct.values()
-            if all(holds(value, key) for key in conjunction)
+            value for value in distinct.values() if all(holds(value, key) for key in conjunction)
         )
 
     def count_merge(self, location: Location) -> None:
@@ -207,9 +205,7 @@ class _Expander:
             else:
                 alternative = self._closed(partial)
                 finished[tuple(each.key for each in alternative)] = alternative
-        return Expansion(
-            tuple(finished.values()), (), tuple(self.reasons), self.circular
-        )
+        return Expansion(tuple(finished.values()), (), tuple(self.reasons), self.circular)
 
     def _take(
         self, partial: _Partial, head: _Pending, rest: tuple[_Pending, ...]
@@ -219,14 +215,10 @@ class _Expander:
             # No finite chain of reasons makes a value satisfy this branch.
             self.circular = self.conjunctions.document.location(head.key)
             if any(key.startswith("!") for key in (head.key, *head.ancestors)):
-                raise UnsupportedSchema(
-                    "a schema negates itself in place", location=self.circular
-                )
+                raise UnsupportedSchema("a schema negates itself in place", location=self.circular)
             return
         if (head.key, head.scopes) in partial.seen:
-            yield _Partial(
-                partial.chosen, partial.seen, rest, partial.kinds, partial.groups
-            )
+            yield _Partial(partial.chosen, partial.seen, rest, partial.kinds, partial.groups)
             return
         found = self.conjunctions.document.assertions(head.key)
         ancestors = (*head.ancestors, head.key)
@@ -316,9 +308,7 @@ class _Expander:
         return (*alternative, *chain.from_iterable(closing(*each) for each in scoped))
 
 
-def _together(
-    group: tuple[tuple[Key, ...], ...], found: Assertions
-) -> tuple[tuple[Key, ...], ...]:
+def _together(group: tuple[tuple[Key, ...], ...], found: Assertions) -> tuple[tuple[Key, ...], ...]:
     """Every combination of branches that may apply together, since each evaluates something."""
     if all(len(branch) == 1 for branch in group):
         if len(group) > MAX_BRANCHES_TOGETHER:

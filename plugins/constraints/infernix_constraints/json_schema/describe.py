@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from decimal import Decimal
 
 from attrs import define, field
@@ -21,16 +20,23 @@ from infernix_constraints.json_schema.graph import (
     Shape,
     StringShape,
 )
+from infernix_constraints.json_schema.liveness import targets
 from infernix_constraints.json_schema.values import (
+    INT64,
     ArrayValue,
     ObjectValue,
     Value,
     quote,
     scalar_text,
 )
+from infernix_constraints.strings.automaton import StringAutomaton
+from infernix_constraints.strings.texts import finite_texts, shortest
 
 #: Nodes nested deeper than this are shown by name, on a line of their own.
 _MOST_NESTED = 12
+#: Strings that are listed one by one, and characters of one that are shown.
+_FEW_TEXTS = 8
+_LONG_TEXT = 40
 
 
 def describe_schema(reduced: ReducedSchema) -> str:
@@ -49,12 +55,12 @@ class _Description:
 
     def text(self) -> str:
         uses = Counter(
-            child for node in self.reduced.nodes for shape in node for child in _children(shape)
+            child for node in self.reduced.nodes for shape in node for child in targets(shape)
         )
         # A node with one plain shape is shorter than its name; others that recur are named.
         for node, count in sorted(uses.items()):
             if (count > 1 or node == self.reduced.root) and any(
-                next(_children(shape), None) is not None or isinstance(shape, FiniteShape)
+                targets(shape) or isinstance(shape, FiniteShape)
                 for shape in self.reduced.nodes[node]
             ):
                 self._named[node] = "root" if node == self.reduced.root else f"<{node}>"
@@ -86,14 +92,15 @@ class _Description:
             case BooleanShape():
                 return "boolean"
             case IntegerShape(minimum=low, maximum=high):
-                bounded = (low, high) != (-(2**63), 2**63 - 1)
-                return f"integer from {low} to {high}" if bounded else "integer"
+                bounded = (low, high) != INT64
+                text = f"integer from {low} to {high}" if bounded else "integer"
+                return text + _multiple(shape)
             case NumberShape(range=bounds):
-                if bounds is None:
-                    return "number"
-                return _number_range(bounds)
-            case StringShape(minimum=low, maximum=high):
-                return "string" + _count(low, high, "characters")
+                text = "number" if bounds is None else _number_range(bounds)
+                return text + _multiple(shape)
+            case StringShape(minimum=low, maximum=high, automaton=automaton):
+                matching = "" if automaton is None else f" {_language(automaton)}"
+                return f"string{matching}" + _count(low, high, "characters")
             case ArrayShape():
                 return self._array(shape, depth)
             case ObjectShape():
@@ -104,9 +111,19 @@ class _Description:
 
     def _array(self, shape: ArrayShape, depth: int) -> str:
         items = [self._use(node, depth + 1) for node in shape.prefix]
+        counted = ""
         if shape.items is not None:
             items.append(f"... {self._use(shape.items, depth + 1)}")
-        return f"[{', '.join(items)}]" + _count(shape.minimum, shape.maximum, "items")
+        if shape.unique is not None:
+            items.append(f"... different of {' | '.join(map(_value, shape.unique))}")
+        if shape.contains is not None:
+            kinds = [shape.contains.matching]
+            if shape.contains.other is not None:
+                kinds.append(shape.contains.other)
+            items.append(f"... {' | '.join(self._use(node, depth + 1) for node in kinds)}")
+            low, high = shape.contains.minimum, shape.contains.maximum
+            counted = _count(low, high, "of the first kind")
+        return f"[{', '.join(items)}]" + _count(shape.minimum, shape.maximum, "items") + counted
 
     def _object(self, shape: ObjectShape, depth: int) -> str:
         indent = "  " * (depth + 1)
@@ -115,20 +132,25 @@ class _Description:
             f"{self._use(member.node, depth + 1)}"
             for member in shape.members
         ]
-        if shape.additional is not None:
-            lines.append(f"{indent}...: {self._use(shape.additional, depth + 1)}")
-        return "{\n" + "\n".join(lines) + "\n" + "  " * depth + "}" if lines else "{}"
+        for other in shape.others:
+            names = "" if other.names is None else f" {_language(other.names)}"
+            lines.append(f"{indent}...{names}: {self._use(other.node, depth + 1)}")
+        text = "{\n" + "\n".join(lines) + "\n" + "  " * depth + "}" if lines else "{}"
+        return text + _count(shape.minimum, shape.maximum, "members")
 
 
-def _children(shape: Shape) -> Iterator[int]:
-    if isinstance(shape, ArrayShape):
-        yield from shape.prefix
-        if shape.items is not None:
-            yield shape.items
-    elif isinstance(shape, ObjectShape):
-        yield from (member.node for member in shape.members)
-        if shape.additional is not None:
-            yield shape.additional
+def _multiple(shape: IntegerShape | NumberShape) -> str:
+    return "" if shape.multiple is None else f", multiples of {shape.multiple}"
+
+
+def _language(automaton: StringAutomaton) -> str:
+    """A language by its texts when they are few, else by one of them."""
+    texts = finite_texts(automaton, _FEW_TEXTS)
+    if texts is not None:
+        return f"of {' | '.join(map(quote, texts))}"
+    example = shortest(automaton)
+    shown = quote(example if len(example) <= _LONG_TEXT else f"{example[:_LONG_TEXT]}...")
+    return f"such as {shown} ({automaton.states} states)"
 
 
 def _number_range(bounds: NumberRange) -> str:

@@ -93,5 +93,9 @@ class Exclusion:
         within, without = self._kinds(kinds), self._kinds(ALL_KINDS - kinds)
         ways = ((without,), (within, failing))
         return self.document.add(
-            Assertions(f"#{failing}#of {within}", self.document.location(key).pointer or "", choices=(ways,))
+            Assertions(
+                f"#{failing}#of {within}",
+                self.document.location(key).pointer or "",
+                choices=(ways,),
+            )
         )

@@ -144,5 +144,3 @@ def _without_excluded(kind: str, alternative: Alternative) -> list[Shape]:
         return [BooleanShape()]
     left = tuple(value for value in (True, False) if identity(value) not in excluded)
     return [FiniteShape(left)] if left else []
-
-

@@ -17,6 +17,7 @@ from infernix_constraints.strings.algebra import (
     union,
 )
 from infernix_constraints.strings.automaton import StringAutomaton
+from infernix_constraints.strings.formats import format_automaton
 from infernix_constraints.strings.limits import TooManyStates
 from infernix_constraints.strings.pattern import from_pattern
 from infernix_constraints.strings.texts import has_length_between, of_texts
@@ -72,9 +73,9 @@ def _automaton(keyword: str, text: str, negated: bool) -> StringAutomaton:
         return complement(_automaton(keyword, text, negated=False))
     if keyword == "pattern":
         return from_pattern(text)
-    from infernix_constraints.strings.formats import format_automaton
-
-    return format_automaton(text)
+    found = format_automaton(text)
+    assert found is not None
+    return found
 
 
 def _short(text: str) -> str:

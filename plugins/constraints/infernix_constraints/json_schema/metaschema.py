@@ -5,9 +5,7 @@ from __future__ import annotations
 from infernix_constraints.json_schema.source import Json
 from infernix_core.errors import InvalidSchema, Location
 
-_STRINGS = frozenset(
-    {"title", "description", "$comment", "contentEncoding", "contentMediaType"}
-)
+_STRINGS = frozenset({"title", "description", "$comment", "contentEncoding", "contentMediaType"})
 _BOOLEANS = frozenset({"readOnly", "writeOnly", "deprecated"})
 
 

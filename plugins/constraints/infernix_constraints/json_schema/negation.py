@@ -50,11 +50,7 @@ def negate(
         (only,) = ways[0]
         # The one way to fail is this position itself, without a name in between.
         made = negation.made_up.pop(only, None)
-        result = (
-            evolve(result, in_place=ways[0])
-            if made is None
-            else evolve(made, key=result.key)
-        )
+        result = evolve(result, in_place=ways[0]) if made is None else evolve(made, key=result.key)
     else:
         result = evolve(result, choices=(tuple(ways),))
     return result, negation.made_up
@@ -91,6 +87,10 @@ class _Negation:
         for refusal in found.refusals:
             yield self.refuse(refusal.kind, None, refusal.what)
 
+    def failing(self, key: Key) -> Key:
+        """The negation of a position, everything where that is plain."""
+        return TRUE if self.empty(key) else negation_of(key)
+
     def refuse(self, kind: str, keyword: str | None, what: str) -> tuple[Key]:
         location = self.found.location(keyword)
         refusal = Refusal(kind, location, what)
@@ -108,9 +108,7 @@ class _Negation:
                     else:
                         what = f"every {kind} but those of {finite.keyword}"
                         refusals.append(Refusal(kind, self.found.location(finite.keyword), what))
-            yield self.way(
-                f"values {place}", excluded=(finite,), refusals=tuple(refusals), **more
-            )
+            yield self.way(f"values {place}", excluded=(finite,), refusals=tuple(refusals), **more)
         for place, finite in enumerate(self.found.excluded):
             yield self.way(f"excluded {place}", finite=(finite,))
 
@@ -186,12 +184,12 @@ class _Negation:
         some = []
         for test, key in found.patterns:
             at = found.location("patternProperties")
-            some.append(SomeMember(at, negation_of(key), test=test))
+            some.append(SomeMember(at, self.failing(key), test=test))
         if found.additional is not None:
             declared = frozenset(found.properties)
             tests = tuple(test for test, _ in found.patterns)
             at = found.location("additionalProperties")
-            key = negation_of(found.additional)
+            key = self.failing(found.additional)
             some.append(SomeMember(at, key, declared=declared, patterns=tests))
         if found.names is not None:
             at = found.location("propertyNames")

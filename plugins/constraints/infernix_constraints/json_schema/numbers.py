@@ -113,15 +113,11 @@ def integer_shape(
         return shape
     first, last = -(-shape.minimum // whole) * whole, shape.maximum // whole * whole
     if first > last:
-        raise UnsatisfiableSchema(
-            f"the range holds no multiple of {whole}", location=step.location
-        )
+        raise UnsatisfiableSchema(f"the range holds no multiple of {whole}", location=step.location)
     return IntegerShape(first, last, Decimal(whole))
 
 
-def number_shape(
-    lower: Bound | None, upper: Bound | None, step: Step | None = None
-) -> NumberShape:
+def number_shape(lower: Bound | None, upper: Bound | None, step: Step | None = None) -> NumberShape:
     """The numbers of a range, or those of them that are multiples.
 
     Raises:
@@ -143,7 +139,9 @@ def _check_multiple(
     if lower is not None and upper is not None:
         low, high = Fraction(lower.value), Fraction(upper.value)
         first = math.floor(low / step.value) + 1 if lower.exclusive else math.ceil(low / step.value)
-        last = math.ceil(high / step.value) - 1 if upper.exclusive else math.floor(high / step.value)
+        last = (
+            math.ceil(high / step.value) - 1 if upper.exclusive else math.floor(high / step.value)
+        )
         if first > last:
             raise UnsatisfiableSchema(
                 f"the range holds no multiple of {step.decimal()}", location=step.location

@@ -105,6 +105,11 @@ class _Members:
         }
         properties = chain.from_iterable(each.properties for each in self.alternative)
         self.declared = dict.fromkeys(properties) | dict.fromkeys(self.required)
+        for each in self.alternative:
+            for some in each.some_member:
+                # Undeclared members can be counted once these are told apart from them.
+                if some.key == TRUE:
+                    self.declared |= dict.fromkeys(sorted(some.declared))
         self.names = self.intersection.child(
             each.names for each in self.alternative if each.names is not None
         )
@@ -135,9 +140,7 @@ class _Members:
             allowed = self._allowed()
             if allowed is not None and allowed.empty:
                 return
-        tests = list(
-            dict.fromkeys(test for each in self.alternative for test, _ in each.patterns)
-        )
+        tests = list(dict.fromkeys(test for each in self.alternative for test, _ in each.patterns))
         if not tests and allowed is None:
             yield _Class(None, self._keys_of_class(frozenset()))
             return
@@ -221,9 +224,8 @@ class _Members:
         for test in some.patterns:
             failing = evolve(test, negated=not test.negated).automaton()
             names = failing if names is None else both(names, failing, some.location)
-        if some.declared:
-            if names is not None:
-                names = without_texts(names, some.declared, some.location)
+        if some.declared and names is not None:
+            names = without_texts(names, some.declared, some.location)
         return names, whole
 
     def _qualifies(self, some: SomeMember, name: str) -> bool:

@@ -72,9 +72,7 @@ def number_shapes(alternative: tuple[Assertions, ...]) -> list[IntegerShape | Nu
     lower = highest(chain.from_iterable(each.lower for each in alternative))
     upper = lowest(chain.from_iterable(each.upper for each in alternative))
     step = Step.of(
-        (multiple.value, multiple.location)
-        for each in alternative
-        for multiple in each.multiples
+        (multiple.value, multiple.location) for each in alternative for multiple in each.multiples
     )
     integral = any(each.integral for each in alternative)
     fractional = next((each for each in alternative if each.fractional), None)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from math import gcd
 from typing import ClassVar, Final, TypeAlias
 
-from infernix_constraints.strings.limits import TooManyStates, check_raw_size
+from infernix_constraints.strings.limits import TooManyStates, check_raw_size, check_size
 
 #: A remainder as far as it matters: of the modulus without its factors 2 and 5, and of these.
 Remainder: TypeAlias = tuple[int, int]
@@ -66,6 +66,18 @@ class Divisibility:
         # Its least multiple on the grid: what the modulus shares with the power of ten comes with the places.
         power = min(scale - places, whole.bit_length())
         return cls(whole // gcd(whole, 10**power), places)
+
+    def check_size(self, digits: int) -> None:
+        """Refuses at once what is hopeless, for numbers of every number of digits up to one.
+
+        Prefixes of different remainders are different states where the digits left can spell the modulus, and
+        so are those with a different number of digits left.
+
+        Raises:
+            TooManyStates: These states are too many.
+        """
+        prefixes = range(1, digits - len(str(self.modulus)) + 1)
+        check_size(sum(min(9 * 10 ** (count - 1), self.coprime) for count in prefixes), 1)
 
     def after(self, remainder: Remainder, digit: int) -> Remainder:
         """The remainder after one more digit."""

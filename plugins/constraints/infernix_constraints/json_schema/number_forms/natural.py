@@ -27,33 +27,36 @@ def natural(low: int, high: int, multiple: Divisibility) -> Machine | None:
     """The natural numbers from ``low`` to ``high``, without leading zeros.
 
     States are: how many digits there are, their comparison with the first ones of the bounds, and their
-    remainder; or, once that is settled, how many may follow, and the remainder.
+    remainder; or, once that is settled, how many may follow at most, and the remainder.
+
+    Raises:
+        TooManyStates: The remainders are too many.
     """
     if low > high:
         return None
+    if low <= high // 100:
+        multiple.check_size(len(str(high)) - 1)
     zero = low <= 0  # and it is a text of its own, since nothing follows it
     least = list(map(int, str(max(low, 1))))
     greatest = list(map(int, str(high)))
 
-    def settled(left: int, remainder: Remainder) -> State | None:
-        return (left, remainder) if multiple.completable(remainder, 0, left) else None
+    def settled(left: int, remainder: Remainder) -> tuple[Row, bool]:
+        """When any digits may follow up to a number of them."""
+        row, most = dead_row(), left - 1
+        if left and multiple.modulus == 1:
+            row = digit_row([(most, remainder)] * 10)
+        elif left:
+            for digit in range(10):
+                rest = multiple.after(remainder, digit)
+                if multiple.completable(rest, 0, most):
+                    row[FIRST_DIGIT + digit] = most, rest
+        return row, multiple.divides(remainder)
 
     def step(state: State) -> tuple[Row, bool]:
         if state == ZERO:
             return dead_row(), True
         if len(state) == 2:
-            left, remainder = state
-            final = multiple.divides(remainder)
-            if not left:
-                return dead_row(), final
-            if multiple.modulus == 1:
-                return digit_row([(left - 1, remainder)] * 10), final
-            return (
-                digit_row(
-                    [settled(left - 1, multiple.after(remainder, digit)) for digit in range(10)]
-                ),
-                final,
-            )
+            return settled(*state)
         count, over, under, remainder, *_ = state
         final = (
             count >= len(least)
@@ -62,7 +65,7 @@ def natural(low: int, high: int, multiple: Divisibility) -> Machine | None:
             and multiple.divides(remainder)
         )
         left = len(greatest) - count - 1
-        row: Row = dead_row()
+        row = dead_row()
         for digit in range(10 if left >= 0 else 0):
             above = 1 if count >= len(least) else compare(over, digit, least[count])
             below = compare(under, digit, greatest[count])

@@ -31,8 +31,11 @@ _EXACT = Context(prec=1100, Emin=MIN_EMIN, Emax=MAX_EMAX)
 def plain(low: Decimal, high: Decimal, most_digits: int, multiple: Divisibility) -> Machine | None:
     """Decimals of at most ``most_digits`` digits from the first that is not zero on.
 
-    They are at least ``low``, which is not negative. A multiple has no more places than all multiples need,
-    but one after a point.
+    They are at least ``low``, which is not negative. A multiple has no more places than all multiples need, but
+    one after a point.
+
+    Raises:
+        TooManyStates: The remainders are too many.
     """
     places = most_digits + MAX_LEADING_ZEROS
     scale = Decimal(10) ** places
@@ -43,6 +46,10 @@ def plain(low: Decimal, high: Decimal, most_digits: int, multiple: Divisibility)
     )
     if least > greatest:
         return None
+    if multiple.places < most_digits:
+        whole = min(len(str(greatest)) - 1 - places, most_digits - multiple.places)
+        if least < 10 ** (places + whole - 1):
+            multiple.check_size(whole + multiple.places)
     bounds = _Digits.of(least, places), _Digits.of(greatest, places)
     form = _Plain(*bounds, most_digits, multiple)
     return Machine(("whole", 0, 0, 0, 0, NO_REMAINDER, bounds), form.step, plain)
@@ -95,7 +102,8 @@ class _Plain:
         if left:
             for digit in range(10):
                 after = self.multiple.after(remainder, digit)
-                row[FIRST_DIGIT + digit] = ("free", left - 1, digits + 1, after)
+                if self._completable(after, 0, left - 1):
+                    row[FIRST_DIGIT + digit] = "free", left - 1, digits + 1, after
         return row, self.multiple.divides(remainder, self.multiple.places)
 
     def _whole(
@@ -119,19 +127,22 @@ class _Plain:
             below = compare(under, digit, high[count])
             after = self.multiple.after(remainder, digit)
             counted = digits + 1 if digits or digit else 0
-            target: State | None
-            if above > 0 and below and count + 1 >= len(low):
-                # Digits that are greater than the upper bound's are a number of one digit less.
-                room = left - (below > 0)
-                target = ("free", room if counted else 0, counted, after) if room >= 0 else None
+            # Digits less than the lower bound's take one digit more, those greater than the upper's one less.
+            fewest = max(len(low) + (above < 0) - count - 1, 0)
+            most = left - (below > 0) if counted else 0
+            if fewest > most or not self._completable(after, fewest, most):
+                continue
+            if above > 0 and below and not fewest:
+                row[FIRST_DIGIT + digit] = "free", most, counted, after
             else:
-                target = (
-                    ("whole", count + 1, counted, above, below, after, (self.low, self.high))
-                    if left or below <= 0
-                    else None
-                )
-            row[FIRST_DIGIT + digit] = target
+                bounds = self.low, self.high
+                row[FIRST_DIGIT + digit] = "whole", count + 1, counted, above, below, after, bounds
         return row, final
+
+    def _completable(self, remainder: Remainder, fewest: int, most: int) -> bool:
+        """Whether so many more digits before the point and all after it can make it a multiple."""
+        places = self.multiple.places
+        return self.multiple.completable(remainder, fewest + places, most + places)
 
     def _part(
         self, place: int, digits: int, over: int, under: int, remainder: Remainder
