@@ -11,15 +11,18 @@ reads. The forms:
   sign and no exponent.
 - A number without bounds: these, signs of zero, and up to 32 digits before and after the point with every
   exponent that leaves it finite.
-- A multiple: plain integers of 64 bits, and as of a bounded number with at most 15 digits, below 1e15, and an
-  exponent only below 1e-4, where software starts to write one. So binary64 has every multiple of 0.5 or 3 as it
-  is written, and gives every multiple of 0.01 back as it was written.
+- A multiple, as an exact decimal: plain integers of 64 bits; decimals as of a bounded number with at most 15
+  digits, and with no more places than multiples need, or one; an exponent only below 1e-4, where software starts
+  to write one. So binary64 has every multiple of 0.5 or 3 as it is written, and gives every multiple of 0.01 back
+  as it was written.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from decimal import Decimal
-from functools import lru_cache
+from threading import Lock
 from typing import Final
 
 from infernix_constraints.json_schema.graph import IntegerShape, NumberRange, NumberShape
@@ -33,10 +36,12 @@ from infernix_constraints.json_schema.numbers import MAX_DIGITS
 from infernix_constraints.json_schema.values import INT64
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.finite import Rows, finite_automaton
-from infernix_constraints.strings.limits import check_size
 
 #: Digits of a multiple's text that is no plain integer: so many survive binary64 whatever they are.
 MAX_MULTIPLE_DIGITS: Final = 15
+#: Automata that are kept, and how large each may be: 64 MiB together at worst.
+MAX_KEPT: Final = 256
+MAX_KEPT_STATES: Final = 4096
 
 #: Nonzero texts below this are read as zero; it is the least one above half the least binary64.
 _LEAST = Decimal("2.4703282292062328E-324")
@@ -44,29 +49,56 @@ _LEAST = Decimal("2.4703282292062328E-324")
 _GREATEST = Decimal("1.7976931348623158E+308")
 _EVERYTHING = NumberRange(-_GREATEST, _GREATEST, IntegerShape(*INT64))
 
+_KEPT: OrderedDict[IntegerShape | NumberShape, StringAutomaton] = OrderedDict()
+_LOCK = Lock()
 
-@lru_cache(maxsize=256)
+
 def integer_texts(shape: IntegerShape) -> StringAutomaton:
-    """The texts of a range's integers.
+    """The texts of a range's integers; none where the range holds no multiple.
 
     Raises:
         TooManyStates: The multiple leaves too many remainders to tell apart.
     """
-    multiple = Divisibility.of(shape.multiple, 0)
-    return _automaton(_naturals(shape, multiple, False), _naturals(shape, multiple, True))
+
+    def build() -> StringAutomaton:
+        multiple = Divisibility.of(shape.multiple, 0)
+        return _automaton(_naturals(shape, multiple, False), _naturals(shape, multiple, True))
+
+    return _kept(shape, build)
 
 
-@lru_cache(maxsize=256)
 def number_texts(shape: NumberShape) -> StringAutomaton:
-    """The texts of a range's numbers, or of every finite number.
+    """The texts of a range's numbers, or of every finite number; none where no multiple can be written.
 
     Raises:
         TooManyStates: The multiple leaves too many remainders to tell apart.
     """
-    if shape.range is None and shape.multiple is None:
-        every = [scientific(_LEAST, _GREATEST, MAX_DIGITS, Divisibility.ANY), free()]
-        return _automaton(every, every)
-    return _automaton(_magnitudes(shape, False), _magnitudes(shape, True))
+
+    def build() -> StringAutomaton:
+        if shape.range is None and shape.multiple is None:
+            every = [scientific(_LEAST, _GREATEST, MAX_DIGITS, Divisibility.ANY), free()]
+            return _automaton(every, every)
+        return _automaton(_magnitudes(shape, False), _magnitudes(shape, True))
+
+    return _kept(shape, build)
+
+
+def _kept(
+    shape: IntegerShape | NumberShape, build: Callable[[], StringAutomaton]
+) -> StringAutomaton:
+    """The shape's automaton, built unless it was one of the last small ones that were asked for."""
+    with _LOCK:
+        known = _KEPT.get(shape)
+        if known is not None:
+            _KEPT.move_to_end(shape)
+            return known
+    built = build()
+    if built.states <= MAX_KEPT_STATES:
+        with _LOCK:
+            _KEPT[shape] = built
+            if len(_KEPT) > MAX_KEPT:
+                _KEPT.popitem(last=False)
+    return built
 
 
 def _naturals(shape: IntegerShape, multiple: Divisibility, negative: bool) -> list[Machine | None]:
@@ -74,10 +106,7 @@ def _naturals(shape: IntegerShape, multiple: Divisibility, negative: bool) -> li
     low, high = shape.minimum, shape.maximum
     if negative:
         low, high = max(-high, 1), -low
-    low = max(low, 0)
-    if low <= high:
-        _check_size(low, high, multiple)
-    return [natural(low, high, multiple)]
+    return [natural(max(low, 0), high, multiple)]
 
 
 def _magnitudes(shape: NumberShape, negative: bool) -> list[Machine | None]:
@@ -101,14 +130,6 @@ def _magnitudes(shape: NumberShape, negative: bool) -> list[Machine | None]:
         multiple = Divisibility.of(shape.multiple, 1100)
         result.append(scientific(nonzero, high, digits, multiple))
     return result
-
-
-def _check_size(low: int, high: int, multiple: Divisibility) -> None:
-    """Refuses at once what is hopeless: every remainder in the middle of long numbers is a state."""
-    digits = len(str(high)) - 1
-    if low <= 10 ** (digits - 1):
-        ends = len(str(multiple.coprime)) + len(str(multiple.modulus))
-        check_size(multiple.coprime * max(digits - ends, 0), 1)
 
 
 def _automaton(positive: list[Machine | None], negative: list[Machine | None]) -> StringAutomaton:
