@@ -253,8 +253,10 @@ class _Expander:
                     for keys in (_together(group, found) if scopes else group)
                 ),
             )
-        if found.asserts_itself and self._contradicts(chosen, found):
-            return
+        if "object" in kinds and self._contradicts(chosen, found):
+            kinds -= {"object"}
+            if not kinds:
+                return
         applied = tuple(_Pending(key, ancestors, scopes) for key in found.in_place)
         seen = partial.seen | {(head.key, head.scopes)}
         yield _Partial(chosen, seen, (*applied, *rest), kinds, groups)
@@ -262,7 +264,7 @@ class _Expander:
     def _contradicts(
         self, chosen: tuple[tuple[Assertions, tuple[Key, ...]], ...], last: Assertions
     ) -> bool:
-        """Whether a required member with listed values has none left, now that ``last`` is taken in.
+        """Whether a required member with listed values has none left in objects, with ``last`` taken in.
 
         Choices by a discriminator would multiply otherwise.
         """
