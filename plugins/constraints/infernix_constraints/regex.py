@@ -129,6 +129,7 @@ class Group:
     ends: bool = False
 
     def next_option(self) -> None:
+        """Ends the option being read."""
         parts: list[Expression] = []
         for part in self.parts:
             last = parts[-1] if parts else None
@@ -141,6 +142,7 @@ class Group:
         self.parts, self.starts, self.ends = [], False, False
 
     def close(self) -> Expression:
+        """What the whole group matches."""
         self.next_option()
         return Pattern(tuple(self.options)).whole()
 
@@ -158,9 +160,11 @@ class PatternParser:
         self.repeatable = False
 
     def fail(self, message: str, at: int, hint: str | None = None) -> NoReturn:
+        """Refuses the expression."""
         raise InvalidRegex(message, location=Location(offset=at), hint=hint)
 
     def pattern(self) -> Pattern:
+        """Reads the whole expression."""
         while self.at < len(self.source):
             self.item()
         if len(self.groups) > 1:
@@ -169,6 +173,7 @@ class PatternParser:
         return Pattern(tuple(self.groups[0].options))
 
     def item(self) -> None:
+        """Reads one character, escape, class, quantifier or parenthesis."""
         group, start, character = self.groups[-1], self.at, self.source[self.at]
         if character in "*+?{":
             self.quantifier()
@@ -203,17 +208,21 @@ class PatternParser:
             self.add(Text(character))
 
     def add(self, part: Expression) -> None:
+        """Adds something that may be repeated."""
         self.groups[-1].parts.append(part)
         self.repeatable = True
 
     def close_group(self, group: Group) -> None:
+        """Adds a group that was just closed."""
         self.add(group.close())
 
     def backslash(self, start: int) -> None:
+        """Reads the escape at ``start``, whose backslash was read."""
         ranges = self.escape(start, in_class=False)
         self.add(CharacterClass.of(ranges) if _is_set(ranges) else Text(chr(ranges[0][0])))
 
     def anchor(self, character: str, start: int) -> None:
+        """Reads ``^`` or ``$``."""
         group = self.groups[-1]
         if len(self.groups) > 1:
             self.fail(
@@ -233,6 +242,7 @@ class PatternParser:
             group.ends = True
 
     def open_group(self, start: int) -> None:
+        """Reads the opening of a group."""
         if self.source.startswith("(?:", start):
             self.open_group_at(start, "(?:")
             return
@@ -243,12 +253,14 @@ class PatternParser:
         self.open_group_at(start, "(")
 
     def open_group_at(self, start: int, opening: str) -> None:
+        """Begins a group that was opened so."""
         if len(self.groups) > MAX_NESTING:
             self.fail(f"groups are nested more than {MAX_NESTING} deep", start)
         self.at = start + len(opening)
         self.groups.append(Group(start, opening))
 
     def quantifier(self) -> None:
+        """Reads a quantifier and repeats what stands before it."""
         start, character = self.at, self.source[self.at]
         if not self.repeatable:
             self.fail(f"nothing to repeat before '{character}'", start, f"or write \\{character}")
@@ -264,6 +276,7 @@ class PatternParser:
         self.repeatable = False
 
     def bounds(self, start: int) -> tuple[int, int | None]:
+        """Reads bounds in braces."""
         match = _BOUNDS.match(self.source, start)
         if match is None or (match.group(3) and not match.group(2)):
             self.fail(
@@ -284,6 +297,7 @@ class PatternParser:
         return minimum, int(high)
 
     def character_class(self, start: int) -> CharacterClass:
+        """Reads a class, whose bracket was read."""
         negated = self.source.startswith("^", self.at)
         self.at += negated
         ranges: list[tuple[int, int]] = []
@@ -315,6 +329,7 @@ class PatternParser:
                 ranges.append((low[0][0], high[0][0]))
 
     def class_atom(self) -> tuple[tuple[int, int], ...]:
+        """Reads a character or an escape in a class."""
         start, character = self.at, self.source[self.at]
         self.at += 1
         if character == "\\":
@@ -351,8 +366,8 @@ class PatternParser:
             value = 0x08
         elif character in _PUNCTUATION:
             value = ord(character)
-        elif character in "pP" and (ranges := self.property_class(character, start)) is not None:
-            return ranges
+        elif character in "pP" and (found := self.property_class(character, start)) is not None:
+            return found
         else:
             self.fail(
                 _refused_escape(character), start, "escapes: \\d \\w \\s \\xNN \\uNNNN and signs"
@@ -364,6 +379,7 @@ class PatternParser:
         return None
 
     def hexadecimal(self, start: int, kind: str) -> int:
+        """Reads the digits of an escape."""
         count = {"x": 2, "u": 4}[kind]
         digits = self.source[self.at : self.at + count]
         if re.fullmatch(f"[0-9A-Fa-f]{{{count}}}", digits) is None:
@@ -374,6 +390,7 @@ class PatternParser:
         return int(digits, 16)
 
     def check_scalar(self, value: int, at: int) -> None:
+        """Refuses surrogates."""
         if SURROGATES[0] <= value <= SURROGATES[1]:
             self.fail("a surrogate is not a character", at, "write the character directly")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -14,6 +14,9 @@ from infernix_constraints.grammar import SURROGATES
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.limits import check_raw_size
 from infernix_constraints.strings.minimal import canonical, distinct_columns, equivalence, nothing
+
+#: Pairs of a product that are looked at together.
+_AT_ONCE: Final = 4096
 
 _State = TypeVar("_State", bound=Hashable)
 
@@ -124,23 +127,22 @@ def _product(
     if not dies(np.array([first.start]), np.array([second.start]))[0]:
         numbers[start] = 1
         order.append(start)
-    rows = [np.zeros((1, len(pairs)), np.int32)]
+    rows: list[NDArray[np.int32]] = [np.zeros((1, len(pairs)), np.int32)]
     done = 1
     while done < len(order):
-        todo = np.array(order[done:], np.int64)
-        done = len(order)
+        todo = np.array(order[done : done + _AT_ONCE], np.int64)
+        done += len(todo)
         left = first.table[todo[:, None] // count, lefts].astype(np.int64)
         right = second.table[todo[:, None] % count, rights].astype(np.int64)
         codes = np.where(dies(left, right), 0, left * count + right)
-        distinct, inverse = np.unique(codes, return_inverse=True)
-        targets = []
-        for code in distinct.tolist():
+        row = np.empty(codes.size, np.int32)
+        for at, code in enumerate(codes.ravel().tolist()):
             number = numbers.setdefault(code, len(order))
             if number == len(order):
                 order.append(code)
-            targets.append(number)
+            row[at] = number
         check_raw_size(len(order), len(pairs))
-        rows.append(np.array(targets, np.int32)[inverse.reshape(codes.shape)])
+        rows.append(row.reshape(codes.shape))
     states = np.array(order, np.int64)
     return _Product(
         boundaries,
@@ -216,6 +218,13 @@ def complement(automaton: StringAutomaton) -> StringAutomaton:
     return difference(everything(), automaton)
 
 
+def _places(boundaries: tuple[int, ...], points: list[int]) -> dict[int, int]:
+    """The class of each of these code points."""
+    return dict(
+        zip(points, (np.searchsorted(boundaries, points, "right") - 1).tolist(), strict=True)
+    )
+
+
 def concatenation(first: StringAutomaton, second: StringAutomaton) -> StringAutomaton:
     """The strings of the first, each followed by one of the second.
 
@@ -225,8 +234,8 @@ def concatenation(first: StringAutomaton, second: StringAutomaton) -> StringAuto
     if first.empty or second.empty:
         return nothing()
     boundaries = sorted({*first.boundaries, *second.boundaries})
-    lefts = dict(zip(boundaries, np.searchsorted(first.boundaries, boundaries, "right") - 1))
-    rights = dict(zip(boundaries, np.searchsorted(second.boundaries, boundaries, "right") - 1))
+    lefts = _places(first.boundaries, boundaries)
+    rights = _places(second.boundaries, boundaries)
 
     def entered(state: int, others: frozenset[int]) -> tuple[int, frozenset[int]]:
         return state, others | {second.start} if first.accepting[state] else others

@@ -83,7 +83,7 @@ def _category_runs() -> tuple[tuple[int, int, str], ...]:
 
 @cache
 def property_ranges(name: str) -> Ranges | None:
-    """The characters of a Unicode property, as ECMAScript writes it between the braces of ``\\p{…}``.
+    r"""The characters of a Unicode property, as ECMAScript writes it between the braces of ``\p{…}``.
 
     General categories, ``Any`` and ``ASCII``, by the Unicode version of Python's ``unicodedata``.
     None for any other name.
@@ -135,7 +135,7 @@ class CharacterPartition:
         inside = np.zeros((len(sets), len(boundaries)), np.bool_)
         for at, ranges in enumerate(sets):
             if ranges:
-                ends = np.searchsorted(boundaries, np.array(ranges) + [0, 1]).tolist()
+                ends = np.searchsorted(boundaries, np.array(ranges) + np.array([0, 1])).tolist()
                 for low, high in ends:
                     inside[at, low:high] = True
         packed = np.ascontiguousarray(np.packbits(inside, axis=0).T)

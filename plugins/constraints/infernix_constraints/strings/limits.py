@@ -11,7 +11,7 @@ MAX_STATES: Final = 65_536
 #: Cells of a result's transition table: 64 MiB of int32.
 MAX_CELLS: Final = 1 << 24
 #: The same before minimisation, where equal columns are one and several copies of the table live at a time.
-MAX_RAW_STATES: Final = 2 * MAX_STATES
+MAX_RAW_STATES: Final = MAX_STATES * 3 // 2
 MAX_RAW_CELLS: Final = 1 << 22
 
 

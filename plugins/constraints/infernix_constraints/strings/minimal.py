@@ -52,7 +52,7 @@ def canonical(
     member = np.zeros(blocks.max() + 1, np.int64)
     member[blocks[::-1]] = np.arange(len(blocks))[::-1]
     small = blocks[live[member]].astype(np.int32)
-    check_size(len(small), small.shape[1])
+    check_size(len(small), 1)
     # The numbering compares intervals in ascending order, so columns must come in the order of their first one.
     order = list(dict.fromkeys(columns.tolist()))
     rank = np.zeros(table.shape[1], np.int32)
@@ -66,8 +66,8 @@ def canonical(
     for at in range(1, len(boundaries)):
         if final_columns[at] != final_columns[at - 1]:
             first.append(at)
-    result = numbered[:, used][:, final_columns[first]]
-    check_size(*result.shape)
+    check_size(len(numbered), len(first))
+    result = numbered[:, np.array(used)[final_columns[first]]]
     return _automaton(tuple(int(boundaries[at]) for at in first), result, final, 1)
 
 
@@ -130,9 +130,7 @@ def live_states(
     """The states that lie on a way from the start to an accepting state, ascending."""
     sources, targets = _edges(table)
     forward = _reach(_neighbours(sources, targets, len(table)), [start])
-    backward = _reach(
-        _neighbours(targets, sources, len(table)), np.flatnonzero(accepting).tolist()
-    )
+    backward = _reach(_neighbours(targets, sources, len(table)), np.flatnonzero(accepting).tolist())
     live = forward & backward
     live[0] = False
     return np.flatnonzero(live)

@@ -37,6 +37,7 @@ class Labels:
     numbers: dict[Ranges, int] = field(factory=dict)
 
     def number(self, ranges: Ranges) -> int:
+        """The number of a set."""
         found = self.numbers.setdefault(ranges, len(self.sets))
         if found == len(self.sets):
             self.sets.append(ranges)
@@ -88,6 +89,7 @@ class Nfa:
         self.start = self.node()
 
     def node(self) -> int:
+        """A new node."""
         if len(self.reads) >= MAX_NODES:
             raise TooManyStates("its repetitions have too many copies")
         self.reads.append(None)
@@ -95,6 +97,7 @@ class Nfa:
         return len(self.reads) - 1
 
     def join(self, source: int, target: int) -> None:
+        """Adds an empty edge."""
         self.empty[source] += (target,)
 
     def loop(self) -> int:

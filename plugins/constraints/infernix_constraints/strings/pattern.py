@@ -46,11 +46,13 @@ def from_pattern(pattern: str) -> StringAutomaton:
     looks = _looks(tree)
     labels, budget = Labels(), Budget(_BUDGET)
     automaton = _search(tree, Nfa(labels, budget))
-    bodies = {
-        look.offset: _ahead_or_behind(look, Nfa(labels, budget)) for look in looks
+    bodies = {look.offset: _ahead_or_behind(look, Nfa(labels, budget)) for look in looks}
+    assertions = {
+        one.kind
+        for root in (tree, *(look.body for look in looks))
+        for one in _walk(root)
+        if isinstance(one, Assertion)
     }
-    assertions = {one.kind for root in (tree, *(look.body for look in looks)) for one in _walk(root)
-                  if isinstance(one, Assertion)}
     nfas = (automaton, *bodies.values())
     conditional = any(
         isinstance(condition, Assertion) for nfa in nfas for condition, _ in nfa.waits.values()

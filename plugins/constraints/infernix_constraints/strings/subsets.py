@@ -115,7 +115,7 @@ class Determinizer:
         accepting = [[False] * 3]
         while len(rows) <= len(order):
             state = order[len(rows) - 1]
-            self.budget.spend(3)
+            self.budget.spend(10)
             rows.append(np.zeros(parts, np.int32))
             # Without conditions what follows makes no difference, and what is written down for the end counts.
             resolved = [self.resolved(state, EDGE)] * 3
@@ -208,6 +208,7 @@ class Determinizer:
         return tuple(thread for thread in seen if thread % nodes not in nfa.waits)
 
     def holds(self, condition: Assertion | Look, state: _State, following: int) -> bool:
+        """Whether a condition holds between a state and what follows."""
         if isinstance(condition, Look):
             place = list(self.behinds).index(condition.offset)
             machine = self.behinds[condition.offset]
@@ -242,11 +243,15 @@ class Determinizer:
         key = obligations, part
         if key not in self._advanced:
             self._advanced[key] = self.obliged(
-                {(o, self.aheads[o].rows[state][part]) for o, state in self._obligations[obligations]}
+                {
+                    (o, self.aheads[o].rows[state][part])
+                    for o, state in self._obligations[obligations]
+                }
             )
         return self._advanced[key]
 
     def accepts(self, threads: tuple[int, ...]) -> bool:
+        """Whether the string may end with these threads."""
         nodes = len(self.nfa.reads)
         if not threads or max(threads) < nodes:
             return FINAL in threads or TAIL in threads
@@ -298,7 +303,9 @@ class Determinizer:
             for part in np.flatnonzero(member.any(axis=0)).tolist():
                 if self.kinds[part] == kind:
                     having = np.flatnonzero(member[:, part]).tolist()
-                    cells.setdefault((*having, -part - 1) if fine else tuple(having), []).append(part)
+                    cells.setdefault((*having, -part - 1) if fine else tuple(having), []).append(
+                        part
+                    )
             self.budget.spend(member.size // 8)
             self._cells[key] = [
                 (parts, [labels[at] for at in having if at >= 0]) for having, parts in cells.items()

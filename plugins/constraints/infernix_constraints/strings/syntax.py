@@ -1,6 +1,6 @@
-"""ECMAScript patterns as JSON Schema's ``pattern`` reads them: what searching adds to the regex constraint.
+r"""ECMAScript patterns as JSON Schema's ``pattern`` reads them: what searching adds to the regex constraint.
 
-Anchors, word boundaries and lookaround anywhere, named groups, ``\\u{…}``, surrogate pairs and Unicode
+Anchors, word boundaries and lookaround anywhere, named groups, ``\u{…}``, surrogate pairs and Unicode
 property classes. Braces and brackets that can only be literal are.
 """
 
@@ -68,6 +68,7 @@ class SearchParser(PatternParser):
         self.odd_class = False
 
     def item(self) -> None:
+        """Reads what can only be a literal brace or bracket, and all else as ever."""
         start, character = self.at, self.source[self.at]
         literal = character == "}" or (character == "]" and not self.odd_class)
         if character == "{":
@@ -79,9 +80,11 @@ class SearchParser(PatternParser):
             super().item()
 
     def anchor(self, character: str, start: int) -> None:
+        """Reads ``^`` or ``$``, anywhere."""
         self.groups[-1].parts.append(Assertion("start" if character == "^" else "end"))
 
     def backslash(self, start: int) -> None:
+        """Reads word boundaries, and all else as ever."""
         character = self.source[self.at : self.at + 1]
         if character and character in "bB":
             self.at += 1
@@ -90,6 +93,7 @@ class SearchParser(PatternParser):
             super().backslash(start)
 
     def open_group(self, start: int) -> None:
+        """Opens lookaround and named groups, and all else as ever."""
         for opening in _LOOKS:
             if self.source.startswith(opening, start):
                 self.open_group_at(start, opening)
@@ -104,6 +108,7 @@ class SearchParser(PatternParser):
         self.open_group_at(start, name.group())
 
     def close_group(self, group: Group) -> None:
+        """Adds lookaround as an assertion."""
         if group.opening not in _LOOKS:
             super().close_group(group)
             return
@@ -111,6 +116,7 @@ class SearchParser(PatternParser):
         self.groups[-1].parts.append(Look(group.close(), behind, negated, group.start))
 
     def character_class(self, start: int) -> CharacterClass:
+        """Reads a class and remembers whether it looks as if something else was meant."""
         first = self.source[self.at + self.source.startswith("^", self.at) :][:1]
         result = super().character_class(start)
         inside = re.sub(r"\\.", "", self.source[start + 1 : self.at], flags=re.DOTALL)
@@ -118,6 +124,7 @@ class SearchParser(PatternParser):
         return result
 
     def property_class(self, character: str, start: int) -> tuple[tuple[int, int], ...] | None:
+        """Reads the name of a property."""
         name = _PROPERTY.match(self.source, self.at)
         if name is None:
             self.fail(f"\\{character} takes a property in braces", start, "such as \\p{L}")
@@ -132,6 +139,7 @@ class SearchParser(PatternParser):
         return CharacterClass.of(ranges, negated=character == "P").ranges
 
     def hexadecimal(self, start: int, kind: str) -> int:
+        r"""Reads ``\u{…}`` and pairs of surrogates too."""
         if kind == "u":
             braces = _CODE_POINT.match(self.source, self.at)
             if braces is not None:

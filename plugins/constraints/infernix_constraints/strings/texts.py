@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from infernix_constraints.grammar import SURROGATES
 from infernix_constraints.strings.automaton import END_OF_UNICODE, StringAutomaton
 from infernix_constraints.strings.limits import TooManyStates, check_raw_size, check_size
 from infernix_constraints.strings.minimal import canonical, nothing
@@ -148,30 +147,60 @@ def _from_edges(
 
 def finite_texts(automaton: StringAutomaton, limit: int) -> tuple[str, ...] | None:
     """Every text, shorter ones first and then by code points; None when there are more than ``limit``."""
-    found: list[str] = []
     if automaton.empty:
-        return ()
+        return () if limit >= 0 else None
     classes = _classes(automaton)
-    rows = automaton.table.tolist()
-    # Every state has a way to an accepting one, so each prefix that is kept begins a text of its own.
+    edges = [
+        [(at, target) for at, target in enumerate(row) if target]
+        for row in automaton.table.tolist()
+    ]
+    order = _topological(edges, automaton.start)
+    if order is None:
+        return None
+    widths = [high - low for low, high in classes]
+    counts = [0] * automaton.states
+    for state in reversed(order):
+        counts[state] = int(automaton.accepting[state]) + sum(
+            widths[at] * counts[target] for at, target in edges[state]
+        )
+        if counts[state] > limit:
+            return None
+    found: list[str] = []
+    tails: dict[int, str] = {}
+    for state in reversed(order):
+        if counts[state] == 1:
+            # The rest of a text that has no other beside it is spelt once.
+            tails[state] = "".join(chr(classes[at][0]) + tails[to] for at, to in edges[state])
     level = [("", automaton.start)]
     while level:
-        found.extend(prefix for prefix, state in level if automaton.accepting[state])
         following: list[tuple[str, int]] = []
-        if len(found) > limit:
-            return None
         for prefix, state in level:
-            for at, target in enumerate(rows[state]):
-                if target:
-                    low, high = classes[at]
-                    # Some prefixes are texts already and so counted; the others still add theirs.
-                    if len(following) + high - low > limit:
-                        return None
-                    following.extend((prefix + chr(code), target) for code in range(low, high))
+            if state in tails:
+                found.append(prefix + tails[state])
+                continue
+            if automaton.accepting[state]:
+                found.append(prefix)
+            for at, target in edges[state]:
+                following.extend((prefix + chr(code), target) for code in range(*classes[at]))
         level = following
-        if level and len(level[0][0]) > automaton.states:
-            return None
-    return tuple(found)
+    return tuple(sorted(found, key=lambda text: (len(text), text)))
+
+
+def _topological(edges: list[list[tuple[int, int]]], start: int) -> list[int] | None:
+    """The states from the start on, each before its successors; None when there is a cycle."""
+    waiting = [0] * len(edges)
+    for outgoing in edges:
+        for _, target in outgoing:
+            waiting[target] += 1
+    if waiting[start]:
+        return None
+    order = [start]
+    for state in order:
+        for _, target in edges[state]:
+            waiting[target] -= 1
+            if not waiting[target]:
+                order.append(target)
+    return order if not any(waiting) else None
 
 
 def _classes(automaton: StringAutomaton) -> list[tuple[int, int]]:
@@ -187,8 +216,7 @@ def shortest(automaton: StringAutomaton) -> str:
     for preference, (place, character) in enumerate(zip(places.tolist(), _READABLE, strict=True)):
         picks.setdefault(place, (preference, character))
     for place, (low, high) in enumerate(_classes(automaton)):
-        # Above ASCII, a class may begin with the surrogates only when it is dead.
-        code = low if low > 0x7F or high <= 0xA1 else 0xA1
+        code = 0xA1 if low <= 0xA1 < high else low  # ¡, the first that shows above ASCII
         picks.setdefault(place, (len(_READABLE) + place, chr(code)))
     order = [(place, character) for place, (_, character) in sorted(picks.items(), key=_second)]
     came: dict[int, tuple[int, str]] = {automaton.start: (0, "")}
@@ -290,5 +318,3 @@ def _lengths(
         following[targets[current[sources]]] = True
         current = following
     return occurs, 0, False
-
-

@@ -80,7 +80,9 @@ def random_pattern(chance, depth=3, look=True):
     if kind == "a":
         return f"(?:{inside()}|{inside()})"
     if kind == "s":
-        return f"({inside()})" + chance.choice(["*", "+", "?", "*?", "{2}", "{1,2}", "{0,3}", "{2,}"])
+        return f"({inside()})" + chance.choice(
+            ["*", "+", "?", "*?", "{2}", "{1,2}", "{0,3}", "{2,}"]
+        )
     if kind == "q":
         return f"(?:{inside()}{inside()})" + chance.choice(["*", "{0,2}", "{1,3}"])
     if kind == "w":
