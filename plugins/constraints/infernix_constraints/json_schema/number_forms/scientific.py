@@ -30,7 +30,8 @@ def scientific(
 ) -> Machine | None:
     """Texts ``d.ddde±x`` with one digit before the point, not zero, and at least ``low``, which is positive.
 
-    Multiples are written so only below 1e-4, with no more digits than that leaves.
+    Multiples are written so only below 1e-4, with no more digits than that leaves. States are what is read of
+    the mantissa, and what its comparison with the bounds' digits leaves of the exponents once that is settled.
     """
     digits = most_digits
     if not multiple.trivial:
@@ -48,42 +49,52 @@ def scientific(
     def step(state: State) -> tuple[Row, bool]:
         if state[0] == "exponent":
             return exponents.step(state)
-        _, count, point, over, under, zeros, remainder = state
-        row: Row = dead_row()
-        if count == 1 and not point:
-            row[POINT] = ("mantissa", 1, True, over, under, zeros, remainder)
-        if count and (count > 1) == point:
+        kind, count, point, begin, end, zeros, remainder = state[:7]
+        over = under = 1
+        if kind == "tied":  # the comparisons with the bounds' digits, which settle the exponents'
+            over, under = begin, end
             begin = first + (over < 0 or (not over and count < len(least)))
             end = last - (under > 0)
+        row = dead_row()
+        if count == 1 and not point:
+            row[POINT] = kind, count, True, *state[3:]
+        if count and (count > 1) == point:
             if not multiple.trivial:
                 needed = multiple.needed(remainder)
-                begin = (
-                    end + 1
-                    if needed is None
-                    else max(begin, needed + count - 1 - zeros - multiple.places)
-                )
+                if needed is None:
+                    return more(row, state, over, under), False
+                begin = max(begin, needed + count - 1 - zeros - multiple.places)
             if begin <= end:
                 row[UPPER_E] = row[LOWER_E] = exponents.start(begin, end)
-        if count < digits and (point or not count):
-            bound_low = least[count] if count < len(least) else 0
-            bound_high = greatest[count] if count < len(greatest) else 0
-            for digit in range(0 if count else 1, 10):
-                above, below = compare(over, digit, bound_low), compare(under, digit, bound_high)
-                if multiple.trivial:
-                    trailing, rest = 0, remainder
-                elif digit:
-                    trailing, rest = 0, multiple.after_zeros(remainder, zeros, digit)
-                else:
-                    trailing, rest = zeros + 1, remainder
-                row[FIRST_DIGIT + digit] = (
-                    "mantissa",
-                    count + 1,
-                    point,
-                    above,
-                    below,
-                    trailing,
-                    rest,
-                )
-        return row, False
+        return more(row, state, over, under), False
 
-    return Machine(("mantissa", 0, False, 0, 0, 0, NO_REMAINDER), step, step)
+    def more(row: Row, state: State, over: int, under: int) -> Row:
+        kind, count, point, begin, end, zeros, remainder = state[:7]
+        if count == digits or (count and not point):
+            return row
+        bound_low = least[count] if count < len(least) else 0
+        bound_high = greatest[count] if count < len(greatest) else 0
+        left = digits - count - 1
+        for digit in range(0 if count else 1, 10):
+            trailing, rest = 0, remainder
+            if not multiple.trivial and digit:
+                rest = multiple.after_zeros(remainder, zeros, digit)
+                if not multiple.completable(rest, 0, left):
+                    continue
+            elif not multiple.trivial:
+                trailing = zeros + 1
+            above, below = compare(over, digit, bound_low), compare(under, digit, bound_high)
+            if kind == "free":
+                after: State = "free", count + 1, point, begin, end, trailing, rest
+            elif above and below:
+                after = (
+                    *("free", count + 1, point, first + (above < 0), last - (below > 0)),
+                    *(trailing, rest),
+                )
+            else:
+                after = "tied", count + 1, point, above, below, trailing, rest, low, high
+            row[FIRST_DIGIT + digit] = after
+        return row
+
+    start: State = ("tied", 0, False, 0, 0, 0, NO_REMAINDER, low, high)
+    return Machine(start, step, scientific)
