@@ -37,9 +37,10 @@ def _type(reader: Reader, keyword: str, value: Json) -> None:
 def _enum(reader: Reader, keyword: str, value: Json) -> None:
     if not isinstance(value, list):
         raise reader.invalid(keyword, "a list of values")
-    if not value and reader.dialect == DRAFT_04:
-        raise reader.invalid(keyword, "a list of at least one value in draft-04")
-    reader.add("finite", Finite(keyword, tuple(freeze(item, reader.at(keyword)) for item in value)))
+    finite = Finite(keyword, tuple(freeze(item, reader.at(keyword)) for item in value))
+    if reader.dialect == DRAFT_04 and not 0 < len(value) == len(finite.identities):
+        raise reader.invalid(keyword, "a list of different values, at least one, in draft-04")
+    reader.add("finite", finite)
 
 
 def _const(reader: Reader, keyword: str, value: Json) -> None:

@@ -13,6 +13,7 @@ from infernix_constraints.json_schema.keywords import (
     DESCRIBING,
     DRAFT_07,
     DRAFT_2019_09,
+    DRAFT_2020_12,
     HARMLESS,
     QUIET,
     dialect_name,
@@ -30,6 +31,7 @@ from infernix_core.errors import InvalidSchema, Location, UnsupportedSchema
 _KEYWORDS: Final[Mapping[str, Callable[[Reader, str, Json], None]]] = MappingProxyType(
     {**VALUES, **PARTS, **COMPOSITIONS}
 )
+_GIVEN_UP = {"$recursiveRef": COMPOSITIONS["$schema"], "$recursiveAnchor": COMPOSITIONS["$anchor"]}
 #: Keywords that count beside ``$ref`` in every draft.
 _BESIDE_REFERENCE = frozenset({"$ref", "$defs", "definitions", "$schema"})
 
@@ -88,6 +90,9 @@ def _read_keyword(reader: Reader, keyword: str, value: Json) -> None:
     if keyword not in ASSERTING:
         reader.note(keyword, "no keyword of JSON Schema; asserts nothing")
     elif not known(keyword, reader.dialect):
+        if reader.dialect == DRAFT_2020_12 and keyword in _GIVEN_UP:
+            # Its metaschema still knows them.
+            _GIVEN_UP[keyword](reader, keyword, value)
         if keyword not in HARMLESS:
             raise foreign(reader.pointer, keyword, reader.dialect)
         reader.note(keyword, f"no keyword of {dialect_name(reader.dialect)}; asserts nothing")

@@ -102,7 +102,7 @@ def _array(schema, shape: ArrayShape, value: list) -> bool:
     if not _between(shape.minimum, len(value), shape.maximum):
         return False
     if shape.unique is not None:
-        assert shape.items is None and not shape.prefix and shape.contains is None
+        assert (shape.items, shape.prefix, shape.contains) == (None, (), None)
         different = all(
             not same(one, other) for place, one in enumerate(value) for other in value[:place]
         )
@@ -110,7 +110,7 @@ def _array(schema, shape: ArrayShape, value: list) -> bool:
             any(same(plain(one), item) for one in shape.unique) for item in value
         )
     if shape.contains is not None:
-        assert shape.items is None and not shape.prefix
+        assert (shape.items, shape.prefix) == (None, ())
         counted = [member(schema, item, shape.contains.matching) for item in value]
         other = shape.contains.other
         for item, counts in zip(value, counted, strict=True):
