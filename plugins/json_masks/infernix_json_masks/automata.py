@@ -138,7 +138,7 @@ class Bounds:
         return self._free
 
     def viable(self, used: int) -> NDArray[np.bool_]:
-        """bool [states]: with an automaton, which states are viable after so many characters."""
+        """Bool [states]: with an automaton, which states are viable after so many characters."""
         return self._rows[min(used, self.cap)]
 
     def admits(self, state: int, used: int) -> bool:
@@ -167,11 +167,13 @@ class Bounds:
             row = np.ones(len(accepting), dtype=bool)
             row[0] = False
         else:
-            row = accepting if self.maximum >= self.minimum else np.zeros(len(accepting), dtype=bool)
+            row = (
+                accepting if self.maximum >= self.minimum else np.zeros(len(accepting), dtype=bool)
+            )
         rows = [row]
         used = self.cap - 1
         while used >= 0:
-            before = row[table].any(axis=1)
+            before: NDArray[np.bool_] = np.any(row[table], axis=1)
             if used >= self.minimum:
                 before |= accepting
             if (before == row).all() and (used >= self.minimum or used < self.minimum - 1):

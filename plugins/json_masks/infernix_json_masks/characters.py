@@ -1,6 +1,6 @@
-"""Characters inside a JSON string, byte by byte, in every spelling that JSON has.
+r"""Characters inside a JSON string, byte by byte, in every spelling that JSON has.
 
-A character in the making is its bytes so far: part of a UTF-8 sequence, or of an escape such as ``\\ud83d\\u``.
+A character in the making is its bytes so far: part of a UTF-8 sequence, or of an escape such as ``\ud83d\u``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ def _escape(spelling: bytes) -> int:
         return INVALID
     if len(digits) < 4:
         # A low surrogate cannot come first: \udc to \udf begin nothing.
-        return INVALID if digits[:1].lower() == b"d" and digits[1:2].lower() in b"cdef" and len(digits) > 1 else MORE
+        return (
+            INVALID
+            if digits[:1].lower() == b"d" and digits[1:2].lower() in b"cdef" and len(digits) > 1
+            else MORE
+        )
     unit = int(digits, 16)
     if not 0xD800 <= unit <= 0xDFFF:
         return unit if len(spelling) == 6 else INVALID
@@ -121,7 +125,9 @@ def completions(spelling: bytes) -> Ranges:
         ranges.append((max(low, 0xE000), high))
     first, last = max(low, 0xD800), min(high, 0xDBFF)
     if first <= last:
-        ranges.append((0x10000 + ((first - 0xD800) << 10), 0x10000 + ((last - 0xD800) << 10) + 0x3FF))
+        ranges.append(
+            (0x10000 + ((first - 0xD800) << 10), 0x10000 + ((last - 0xD800) << 10) + 0x3FF)
+        )
     return tuple(ranges)
 
 

@@ -98,9 +98,20 @@ class StringContents:
     @property
     def memory_size(self) -> int:
         """Approximate bytes."""
-        arrays = (self.parent, self.letter, self.inner, self.inner_node, self.inner_length, self.outer)
+        arrays = (
+            self.parent,
+            self.letter,
+            self.inner,
+            self.inner_node,
+            self.inner_length,
+            self.outer,
+        )
         own = sum(array.nbytes for array in arrays) + 4 * self.outer.nbytes
-        return own + sum(states.nbytes for _, states in list(self._states.values())) + self.rests.memory_size
+        return (
+            own
+            + sum(states.nbytes for _, states in list(self._states.values()))
+            + self.rests.memory_size
+        )
 
     def states(self, automaton: TextAutomaton, start: int) -> Indices:
         """The automaton's state at every node, when it is ``start`` at the root: int64 [nodes], 0 is dead."""

@@ -129,12 +129,24 @@ class Configuration:
     _open: bool | None = None
 
     @property
+    def reachable(self) -> list[Thread]:
+        """The threads, and those that they may return to without another byte; each once."""
+        found: dict[int, Thread] = {}
+        for thread in self.threads:
+            for each in thread.reachable():
+                found[each.number] = each
+        return list(found.values())
+
+    @property
+    def left(self) -> bool:
+        """Nothing but what is below the unknown is left."""
+        return len(self.threads) == 1 and self.threads[0].frame is HOLE
+
+    @property
     def open(self) -> bool:
         """What is below the unknown may be reached without another byte."""
         if self._open is None:
-            self._open = any(
-                each.frame is HOLE for thread in self.threads for each in thread.reachable()
-            )
+            self._open = any(each.frame is HOLE for each in self.reachable)
         return self._open
 
 

@@ -31,7 +31,7 @@ from infernix_json_masks.vocabulary import TokenIndex
 #: Ranges of at most so many words are read word by word.
 _FEW_WORDS: Final = 12
 
-#: Summaries that are kept for all schemas together.
+#: Summaries that are kept, for one grammar and for all of them together.
 MAX_SUMMARIES: Final = 1 << 14
 
 
@@ -83,7 +83,7 @@ class Exits:
 
 @frozen(eq=False)
 class Summary:
-    """What a frame makes of a list of words, whatever is below it.
+    """What a frame makes of a list of words, whatever is below it; it reads at least a byte of them.
 
     Attributes:
         inner: Places of words that do not lead out of it.
@@ -125,11 +125,7 @@ class MaskMaker:
 
     machine: Machine
     index: TokenIndex
-    _hole: Thread = field(init=False)
     _summaries: dict[tuple[Frame, int], tuple[Summary, Words]] = field(init=False, factory=dict)
-
-    def __attrs_post_init__(self) -> None:
-        self._hole = self.machine.thread(HOLE, ())
 
     def mask(self, configuration: Configuration, tokens: list[int], bases: list[MaskRow]) -> Mask:
         """The mask of a configuration at the beginning of a token.
@@ -142,7 +138,7 @@ class MaskMaker:
         words = self.index.words
         groups: list[Indices] = []
         bases = list(bases)
-        for thread in configuration.threads:
+        for thread in configuration.reachable:
             summary = self._summary(thread.frame, words)
             groups.append(summary.inner)
             if summary.base is not None:
@@ -179,7 +175,7 @@ class MaskMaker:
             flags = np.array([run(configuration, word) is not None for word in words.words])
         else:
             flags = np.zeros(len(words.words), dtype=bool)
-            for thread in configuration.threads:
+            for thread in configuration.reachable:
                 summary = self._summary(thread.frame, words)
                 flags[summary.inner] = True
                 for places in self._through(summary, thread):
@@ -196,9 +192,10 @@ class MaskMaker:
         if known is not None:
             return known[0]
         found = _Found()
-        configuration = self.machine.configuration([(frame, (self._hole,))])
+        configuration = self.machine.configuration([(frame, (self.machine.thread(HOLE, ()),))])
         assert configuration is not None
-        self._walk(words, 0, len(words.words), 0, configuration, found)
+        # What leads out at once is below, and asked for there.
+        self._within(words, 0, len(words.words), 0, configuration, found)
         base: MaskRow | None = None
         if found.bases:
             base = found.bases[0] if len(found.bases) == 1 else np.bitwise_or.reduce(found.bases)
@@ -206,7 +203,7 @@ class MaskMaker:
         if found.left:
             exits = [*exits, self._exits(found.left)]
         summary = Summary(np.unique(found.inner()), base, tuple(exits))
-        if frame.shared and len(kept) > MAX_SUMMARIES:
+        if len(kept) >= MAX_SUMMARIES:
             kept.clear()
         kept[key] = summary, words
         return summary
@@ -231,8 +228,20 @@ class MaskMaker:
         if configuration.open:
             spelled = words.words
             found.left += [(spelled[place][depth:], place) for place in range(low, high)]
-            if len(configuration.threads) == 1 and configuration.threads[0] is self._hole:
+            if configuration.left:
                 return
+        self._within(words, low, high, depth, configuration, found)
+
+    def _within(
+        self,
+        words: Words,
+        low: int,
+        high: int,
+        depth: int,
+        configuration: Configuration,
+        found: _Found,
+    ) -> None:
+        """The same for the words that do not lead out here."""
         if low < high and len(words.words[low]) == depth:
             found.places.append(low)
             low += 1
@@ -288,9 +297,7 @@ class MaskMaker:
                 return
             if current.open:
                 found.left.append((word[at + 1 :], place))
-        if current is not None and not (
-            len(current.threads) == 1 and current.threads[0] is self._hole
-        ):
+        if current is not None and not current.left:
             found.places.append(place)
 
     def _strip(
@@ -475,7 +482,7 @@ class MaskMaker:
         """Adds those of some outer words whose rest behind the quote fits a configuration."""
         if after is None or not len(outer):
             return
-        if len(after.threads) == 1 and after.threads[0] is self._hole:
+        if after.left:
             found.exits.append(
                 Exits(contents.rests, contents.outer_rest[outer], contents.outer[outer])
             )

@@ -11,7 +11,7 @@ from infernix_core.errors import ConstraintDeadEnd
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_json_masks.framing import AnyToken, End, OneToken, Point, at, labels_of, token_points
-from infernix_json_masks.machine import Configuration, Machine
+from infernix_json_masks.machine import Configuration, Machine, State
 from infernix_json_masks.masks import Mask, MaskMaker
 from infernix_json_masks.vocabulary import TokenIndex
 
@@ -125,10 +125,11 @@ class JsonMatcher:
         configuration: Configuration | None = None
         if kind is TokenClass.TEXT:
             configuration = machine.run(self._configuration, vocabulary.token_bytes[token])
-        states = []
+        states: list[State] = []
         for point, labels in token_points(self._configuration.threads):
-            single = isinstance(point, OneToken) and point.id == token
-            if single or (isinstance(point, AnyToken) and token not in point.excluded):
+            if (isinstance(point, OneToken) and point.id == token) or (
+                isinstance(point, AnyToken) and token not in point.excluded
+            ):
                 states.append((at(point.then, labels), ()))
         if states:
             if configuration is not None:

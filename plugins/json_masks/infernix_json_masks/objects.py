@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import define, evolve, field, frozen
 
@@ -464,7 +464,14 @@ class InOtherName(Frame):
         state = 1 if self.names is None else self.names.step(self.state, found)
         if not state:
             return ()
-        return ((InOtherName(self.progress, self.index, self.names, state, self.extended(chr(found))), below),)
+        return (
+            (
+                InOtherName(
+                    self.progress, self.index, self.names, state, self.extended(chr(found))
+                ),
+                below,
+            ),
+        )
 
     def extended(self, text: str) -> str | None:
         """The prefix after more characters."""

@@ -235,8 +235,7 @@ class ScalarTexts:
     def automaton(cls, automaton: TextAutomaton) -> ScalarTexts:
         """An automaton whose characters are ASCII."""
         ascii_classes = [
-            (code, place)
-            for code, place in enumerate(automaton.classes(_ASCII).tolist())
+            (code, place) for code, place in enumerate(automaton.classes(_ASCII).tolist())
         ]
         edges = [
             {code: row[place] for code, place in ascii_classes if row[place]}
@@ -245,7 +244,10 @@ class ScalarTexts:
         start = automaton.source.start
         # The start comes first here, and the dead state is nobody's target.
         edges[0], edges[start] = edges[start], {}
-        moved = [{code: 0 if target == start else target for code, target in row.items()} for row in edges]
+        moved = [
+            {code: 0 if target == start else target for code, target in row.items()}
+            for row in edges
+        ]
         final = list(automaton.accepting)
         final[0], final[start] = final[start], False
         return cls(moved, final, shared=True)

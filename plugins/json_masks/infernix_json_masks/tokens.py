@@ -54,7 +54,9 @@ class Words:
         first = bisect_left(words, prefix + bytes((byte,)), low, high)
         if first == high or words[first][depth] != byte:
             return high, high
-        last = high if byte == 0xFF else bisect_left(words, prefix + bytes((byte + 1,)), first, high)
+        last = (
+            high if byte == 0xFF else bisect_left(words, prefix + bytes((byte + 1,)), first, high)
+        )
         return first, last
 
     def numbers_of(self, places: Indices) -> Indices:

@@ -207,12 +207,9 @@ class Plans:
             if isinstance(value, str):
                 texts.append(value)
             elif isinstance(value, ArrayValue):
-                items: list[ValuePlan | Callable[[], ValuePlan]] = [
-                    _later(self, item) for item in value.items
-                ]
-                size = len(items)
-                shape: ArrayShape | ObjectShape = ArrayShape((), None, size, size)
-                plan.arrays.append(ArrayPlan(shape, self, prefix=items))
+                items = [_later(self, item) for item in value.items]
+                fixed = ArrayShape((), None, len(items), len(items))
+                plan.arrays.append(ArrayPlan(fixed, self, prefix=items))
             elif isinstance(value, ObjectValue):
                 members = tuple(
                     Member(name, place, required=True)
@@ -263,7 +260,9 @@ def anything() -> ValuePlan:
     plan = plans._plan(plans.schema.nodes[0])
     plans._nodes[0] = plan
     plan.shared = True
-    for part in (*plan.objects, *plan.arrays):
+    for each in plan.objects:
+        each.shared = True
+    for part in plan.arrays:
         part.shared = True
     return plan
 

@@ -8,6 +8,8 @@ from attrs import define, field
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_json_masks.matcher import JsonGrammar
+from infernix_json_masks.provider import JsonMasks, handles
 from infernix_xgrammar.calls import shield_calls
 from infernix_xgrammar.ebnf import contested_tokens, ebnf_text
 from infernix_xgrammar.explain import explain
@@ -47,9 +49,11 @@ class XGrammarBound:
     index: TokenIndex
     _domain: TokenDomain = field(init=False)
     _compiler: xgrammar.GrammarCompiler = field(init=False)
+    _json: JsonMasks = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._domain = TokenDomain.of(self.index.vocabulary)
+        self._json = JsonMasks(self.index.vocabulary)
         self._compiler = xgrammar.GrammarCompiler(
             self.index.info,
             max_threads=1,
@@ -57,12 +61,18 @@ class XGrammarBound:
             enable_dynamic_compilation=True,
         )
 
-    def compile(self, language: Language) -> XGrammarCompiledGrammar:
-        """Validates, converts and compiles a language.
+    def warm_up(self) -> None:
+        """Does now what the first grammars would wait for."""
+        self._json.warm_up()
+
+    def compile(self, language: Language) -> XGrammarCompiledGrammar | JsonGrammar:
+        """Validates, converts and compiles a language. JSON has masks of its own.
 
         Raises:
             ConstraintError: A constraint in it is not valid or not supported; the location says where.
         """
+        if handles(language):
+            return self._json.compile(language)
         grammar = flatten(language, self._domain)
         lowered = lower(grammar)
         text, compiled, end, contested = "", None, END_BYTES, frozenset[int]()
