@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from infernix_constraints.regex import WORD as WORD_CHARACTERS
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.characters import CharacterPartition
 from infernix_constraints.strings.limits import Budget
+from infernix_constraints.strings.memo import remembered
 from infernix_constraints.strings.minimal import canonical
 from infernix_constraints.strings.nfa import FINAL, TAIL, Labels, Nfa
 from infernix_constraints.strings.subsets import (
@@ -31,7 +31,7 @@ from infernix_core.errors import InvalidRegex, Location
 _BUDGET: Final = 2_500_000
 
 
-@lru_cache(maxsize=256)
+@remembered
 def from_pattern(pattern: str) -> StringAutomaton:
     """The strings in which a pattern matches somewhere, under ECMAScript's rules with the flag ``u``.
 

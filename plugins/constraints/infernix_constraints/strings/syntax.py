@@ -22,8 +22,8 @@ _NAME: Final = re.compile(r"\(\?<([A-Za-z_$][A-Za-z0-9_$]*)>")
 _PROPERTY: Final = re.compile(r"\{([A-Za-z_]+(?:=[A-Za-z_0-9]+)?)\}")
 _CODE_POINT: Final = re.compile(r"\{([0-9A-Fa-f]+)\}")
 _PAIR: Final = re.compile(r"([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})")
-#: What some engine takes for bounds; anything else in braces can only be literal.
-_LIKE_BOUNDS: Final = re.compile(r"\{[0-9, ]+\}")
+#: What begins like bounds, in some engine at least; any other brace can only be literal.
+_LIKE_BOUNDS: Final = re.compile(r"\{[0-9, ]")
 
 
 @frozen

@@ -15,6 +15,7 @@ from infernix_constraints.strings.algebra import (
     union,
 )
 from infernix_constraints.strings.limits import TooManyStates
+from infernix_constraints.strings.memo import remembered
 from infernix_constraints.strings.minimal import nothing
 from infernix_constraints.strings.pattern import from_pattern
 from infernix_constraints.strings.texts import (
@@ -239,3 +240,26 @@ def test_finite_texts_of_patterns():
     assert finite_texts(from_pattern("^a*$"), 1000) is None
     assert finite_texts(from_pattern("^.{20}$"), 1000) is None
     assert finite_texts(nothing(), 0) == ()
+
+
+def test_what_is_remembered_is_bounded_in_bytes():
+    calls = []
+
+    @remembered
+    def build(size):
+        calls.append(size)
+        if size < 0:
+            raise ValueError
+        return from_pattern(rf"^\p{{L}}{{{size}}}$")
+
+    assert build(3) is build(3)
+    assert calls == [3]
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            build(-1)
+    assert calls == [3, -1, -1]
+    for size in range(1000, 1010):  # 5 MB each
+        build(size)
+    build(1009)
+    build(3)
+    assert calls == [3, -1, -1, *range(1000, 1010), 3]

@@ -1,6 +1,9 @@
 import itertools
+import json
 import random
 import re
+import shutil
+import subprocess
 import time
 
 import pytest
@@ -247,6 +250,8 @@ def test_hostile_patterns_are_refused_soon(pattern):
         (r"\01", 0, "octal"),
         ("a{,2}", 1, "malformed"),
         ("a{ 2}", 1, "malformed"),
+        ("a{1st}", 1, "malformed"),
+        ("a{2", 1, "malformed"),
         ("{2}", 0, "nothing to repeat"),
         ("a{3,2}", 1, "3 > 2"),
         ("[[:alpha:]]", 10, "unexpected"),
@@ -260,3 +265,37 @@ def test_errors_say_where(pattern, offset, message):
     with pytest.raises(InvalidRegex, match=re.escape(message)) as caught:
         from_pattern(pattern)
     assert caught.value.location.offset == offset
+
+
+V8 = """
+const {patterns, texts} = JSON.parse(require("fs").readFileSync(0, "utf8"))
+const row = pattern => texts.map(text => new RegExp(pattern, "u").test(text))
+process.stdout.write(JSON.stringify(patterns.map(row)))
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_as_v8_searches_with_the_flag_u():
+    chance = random.Random(8)
+    # No characters above U+FFFF: V8 also looks between their two code units, which the standard does not.
+    texts = every("ab-", 4) + [
+        "".join(chance.choices("ab-\n\r\u2028é_0\ufeff ", k=chance.randint(1, 6)))
+        for _ in range(100)
+    ]
+    patterns = [
+        *PATTERNS,
+        r"\p{L}",
+        r"[\p{P}\s]$",
+        r"\u{61}\x62",
+        r"^\P{Lu}+$",
+        r"(?<n>é)\b",
+        r"^[^\W_]$",
+    ]
+    patterns += [random_pattern(chance) for _ in range(300)]
+    work = json.dumps({"patterns": patterns, "texts": texts})
+    done = subprocess.run(
+        ["node", "-e", V8], input=work, capture_output=True, text=True, check=True, timeout=60
+    )
+    for pattern, found in zip(patterns, json.loads(done.stdout), strict=True):
+        automaton = from_pattern(pattern)
+        assert [text in automaton for text in texts] == found, pattern
