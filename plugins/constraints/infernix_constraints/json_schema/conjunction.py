@@ -34,6 +34,8 @@ MAX_IN_PLACE_DEPTH = 256
 MAX_EXPANSION_STEPS = 2**18
 #: Alternatives of one conjunction.
 MAX_ALTERNATIVES = 2048
+#: Branches of a choice from which on those that list values become one.
+MERGED_BRANCHES = 8
 #: Branches of an anyOf of which several may apply, where it counts which.
 MAX_BRANCHES_TOGETHER = 5
 
@@ -105,6 +107,7 @@ class Conjunctions:
     exclusive: Callable[[Assertions, tuple[Key, ...]], tuple[Conjunction, ...]] | None = None
     merges: int = field(init=False, default=0)
     _expanded: dict[Conjunction, Expansion] = field(init=False, factory=dict)
+    _merged: dict[tuple[Key, int], tuple[Conjunction, ...]] = field(init=False, factory=dict)
 
     def expand(self, conjunction: Conjunction) -> Expansion:
         """The alternatives of a conjunction.
@@ -159,6 +162,38 @@ class Conjunctions:
         return tuple(
             value for value in distinct.values() if all(holds(value, key) for key in conjunction)
         )
+
+    def with_values_merged(
+        self, group: tuple[Conjunction, ...], owner: Assertions, place: int
+    ) -> tuple[Conjunction, ...]:
+        """A choice in which the branches that list values are one branch with all their values."""
+        if len(group) < MERGED_BRANCHES:
+            return group
+        known = self._merged.get((owner.key, place))
+        if known is not None:
+            return known
+        values: dict[Identity, Value] = {}
+        listing, rest = [], []
+        for branch in group:
+            found = self.listed(branch)
+            if found is None:
+                rest.append(branch)
+                continue
+            listing.append(branch)
+            for value in self.admitted(found.finite[0], branch):
+                values.setdefault(identity(value), value)
+        if len(listing) > 1:
+            kind = "anyOf" if self.exclusive is None else "oneOf"
+            key = self.document.add(
+                Assertions(
+                    f"#{owner.key}#values {place} {kind}",
+                    owner.pointer,
+                    finite=(Finite("enum", tuple(values.values())),),
+                )
+            )
+            group = ((key,), *rest)
+        self._merged[owner.key, place] = group
+        return group
 
     def count_merge(self, location: Location) -> None:
         """Counts one intersection.
@@ -245,14 +280,16 @@ class _Expander:
             if len(chosen) > 1:
                 self.conjunctions.count_merge(found.location())
         groups = partial.groups
-        for group in (*found.choices, *self._exclusive(found)):
-            groups = (
-                *groups,
-                tuple(
-                    tuple(_Pending(key, ancestors, scopes) for key in keys)
-                    for keys in (_together(group, found) if scopes else group)
-                ),
+        for place, group in enumerate((*found.choices, *self._exclusive(found))):
+            branches = (
+                _together(group, found)
+                if scopes
+                else self.conjunctions.with_values_merged(group, found, place)
             )
+            pending = tuple(
+                tuple(_Pending(key, ancestors, scopes) for key in keys) for keys in branches
+            )
+            groups = (*groups, pending)
         if "object" in kinds and self._contradicts(chosen, found):
             kinds -= {"object"}
             if not kinds:

@@ -13,7 +13,11 @@ from infernix_constraints.json_schema.negation import negate
 from infernix_constraints.json_schema.reader import Reading, read_schema
 from infernix_constraints.json_schema.references import References
 from infernix_constraints.json_schema.source import Json
+from infernix_constraints.json_schema.values import MAX_VALUES, too_many_values
 from infernix_core.errors import Location, UnsupportedSchema
+
+#: Schemas that a document may hold.
+MAX_POSITIONS = 32768
 
 
 @define(eq=False)
@@ -48,6 +52,7 @@ class SchemaDocument:
         readings: dict[str, Reading] = {}
         pending: list[tuple[str, Json]] = [("", self.root)]
         found: dict[str, Json] = {}
+        listed = 0
         while pending:
             while pending:
                 pointer, document = pending.pop()
@@ -55,6 +60,14 @@ class SchemaDocument:
                     continue
                 reading = read_schema(pointer, document, self.dialect)
                 readings[pointer] = reading
+                listed += reading.listed
+                if listed > MAX_VALUES:
+                    raise too_many_values(Location(pointer=pointer))
+                if len(readings) > MAX_POSITIONS:
+                    raise UnsupportedSchema(
+                        f"the document holds more than {MAX_POSITIONS} schemas",
+                        location=Location(pointer=pointer),
+                    )
                 self.notes += reading.notes
                 self._references.enter(pointer, document)
                 pending += reversed(reading.positions.items())

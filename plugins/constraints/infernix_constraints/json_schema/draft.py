@@ -41,6 +41,13 @@ _PLAIN_OF: dict[str, Shape] = {
 }
 _PLAIN = frozenset(_PLAIN_OF.values())
 _KIND_OF = {StringShape: "string", IntegerShape: "number", NumberShape: "number"}
+_KINDS: dict[type, str] = {
+    **_KIND_OF,
+    NullShape: "null",
+    BooleanShape: "boolean",
+    ArrayShape: "array",
+    ObjectShape: "object",
+}
 
 
 @define(eq=False)
@@ -134,6 +141,22 @@ class Draft:
             for node in closure:
                 self._verdicts[node] = node in alive
         return self._verdicts[root]
+
+    def kinds(self, conjunction: Conjunction) -> frozenset[str] | None:
+        """The types of a conjunction's values; None when it cannot be expressed."""
+        if not self.lives(conjunction):
+            return frozenset()
+        shapes = self.nodes[self.node(conjunction)]
+        if shapes is None:
+            return None
+        alive = {node for shape in shapes for node in targets(shape) if self._verdicts.get(node)}
+        found: set[str] = set()
+        for shape in shapes:
+            if isinstance(shape, FiniteShape):
+                found.update(map(kind_of, shape.values))
+            elif lives(shape, alive):
+                found.add(_KINDS[type(shape)])
+        return frozenset(found)
 
     def generating(self) -> set[int]:
         """The nodes that generate at least one value."""

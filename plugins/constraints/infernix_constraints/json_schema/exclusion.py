@@ -15,10 +15,13 @@ from infernix_constraints.json_schema.conjunction import Conjunction, Conjunctio
 from infernix_constraints.json_schema.document import SchemaDocument
 from infernix_constraints.json_schema.draft import Draft
 from infernix_constraints.json_schema.evaluation import Evaluation
+from infernix_constraints.json_schema.values import Identity
 from infernix_core.errors import UnsupportedSchema
 
 #: Nodes that proofs may look at in one reduction.
 MAX_NODES = 20_000
+#: Pairs of branches that are told apart in one reduction.
+MAX_PAIRS = 8192
 
 
 @define(eq=False)
@@ -31,6 +34,7 @@ class Exclusion:
     document: SchemaDocument
     evaluation: Evaluation
     draft: Draft = field(init=False)
+    _pairs: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         conjunctions = Conjunctions(self.document, self.evaluation)
@@ -56,13 +60,33 @@ class Exclusion:
             key for key in keys if self.satisfiable(self.document.conjunction((siblings, key)))
         ]
         apart: dict[Key, list[Key]] = {key: [] for key in alive}
+        values = {key: self._values(key) for key in alive}
         for place, one in enumerate(alive):
             for other in alive[place + 1 :]:
+                some, others = values[one], values[other]
+                if some is not None and others is not None and some.isdisjoint(others):
+                    continue
+                self._count_pair(owner)
                 kinds = self._meet(siblings, one, other)
                 if kinds:
                     apart[one].append(self._unless(kinds, other))
                     apart[other].append(self._unless(kinds, one))
         return tuple((key, *apart[key]) for key in alive) or tuple((key,) for key in keys)
+
+    def _values(self, key: Key) -> frozenset[Identity] | None:
+        """The listed values of a position, as far as it lists any."""
+        conjunctions = self.draft.conjunctions
+        owner = conjunctions.listed(self.document.conjunction((key,)))
+        return None if owner is None else owner.finite[0].identities
+
+    def _count_pair(self, owner: Assertions) -> None:
+        self._pairs += 1
+        if self._pairs > MAX_PAIRS:
+            raise UnsupportedSchema(
+                f"more than {MAX_PAIRS} pairs of branches would have to exclude one another",
+                location=owner.location("oneOf"),
+                hint="fewer branches, or anyOf",
+            )
 
     def _meet(self, siblings: Key, one: Key, other: Key) -> frozenset[str]:
         """The types of the values that may satisfy two positions at once."""
@@ -70,6 +94,12 @@ class Exclusion:
             pair = self.document.conjunction((one, other))
             if not self.satisfiable(pair):
                 return frozenset()
+            within = self.document.conjunction((siblings, *pair))
+            if len(self.draft.order) > MAX_NODES:
+                return ALL_KINDS
+            kinds = self.draft.kinds(within)
+            if kinds is not None:
+                return kinds
             return frozenset(
                 kind
                 for kind in KINDS

@@ -13,7 +13,13 @@ from infernix_constraints.json_schema.languages import Test
 from infernix_constraints.json_schema.numbers import Bound
 from infernix_constraints.json_schema.reading import Reader
 from infernix_constraints.json_schema.source import Json
-from infernix_constraints.json_schema.values import freeze, survives_parsing
+from infernix_constraints.json_schema.values import (
+    MAX_VALUES,
+    count_values,
+    freeze,
+    survives_parsing,
+    too_many_values,
+)
 from infernix_core.errors import InvalidSchema, UnsupportedSchema
 
 
@@ -37,6 +43,7 @@ def _type(reader: Reader, keyword: str, value: Json) -> None:
 def _enum(reader: Reader, keyword: str, value: Json) -> None:
     if not isinstance(value, list):
         raise reader.invalid(keyword, "a list of values")
+    _count_values(reader, keyword, value)
     finite = Finite(keyword, tuple(freeze(item, reader.at(keyword)) for item in value))
     if reader.dialect == DRAFT_04 and not 0 < len(value) == len(finite.identities):
         raise reader.invalid(keyword, "a list of different values, at least one, in draft-04")
@@ -44,7 +51,14 @@ def _enum(reader: Reader, keyword: str, value: Json) -> None:
 
 
 def _const(reader: Reader, keyword: str, value: Json) -> None:
+    _count_values(reader, keyword, value)
     reader.add("finite", Finite(keyword, (freeze(value, reader.at(keyword)),)))
+
+
+def _count_values(reader: Reader, keyword: str, value: Json) -> None:
+    reader.reading.listed += count_values(value, MAX_VALUES)
+    if reader.reading.listed > MAX_VALUES:
+        raise too_many_values(reader.at(keyword))
 
 
 def _number(reader: Reader, keyword: str, value: Json) -> int | Decimal:

@@ -29,6 +29,7 @@ class Reading:
         positions: The positions directly below with their documents, in the order of the source.
         made_up: Positions that the document does not spell out.
         notes: What asserts nothing.
+        listed: How many values it lists.
     """
 
     assertions: Assertions
@@ -37,6 +38,7 @@ class Reading:
     positions: dict[str, Json] = field(factory=dict)
     made_up: dict[Key, Assertions] = field(factory=dict)
     notes: list[Note] = field(factory=list)
+    listed: int = 0
 
 
 @define

@@ -14,6 +14,8 @@ from infernix_core.errors import Location, UnsupportedSchema
 INT64 = (-(2**63), 2**63 - 1)
 #: Containers inside one ``const`` or ``enum`` value.
 MAX_VALUE_DEPTH = 256
+#: Values that one schema may list, those inside of others included.
+MAX_VALUES = 65536
 
 _SHORT_ESCAPES = {
     '"': '\\"',
@@ -55,6 +57,28 @@ def freeze(value: Json, location: Location) -> Value:
             surrogate, or the value nests deeper than ``MAX_VALUE_DEPTH``.
     """
     return _freeze(value, location, MAX_VALUE_DEPTH)
+
+
+def count_values(value: Json, limit: int) -> int:
+    """How many values there are, those inside included; counting stops above a limit."""
+    count, pending = 0, [value]
+    while pending and count <= limit:
+        item = pending.pop()
+        count += 1
+        if isinstance(item, list):
+            pending += item
+        elif isinstance(item, dict):
+            pending += item.values()
+    return count + len(pending)
+
+
+def too_many_values(location: Location) -> UnsupportedSchema:
+    """The refusal of a schema that lists too many values."""
+    return UnsupportedSchema(
+        f"the schema lists more than {MAX_VALUES} values",
+        location=location,
+        hint="shorter lists, or a pattern",
+    )
 
 
 def _freeze(value: Json, location: Location, depth: int) -> Value:
