@@ -102,8 +102,8 @@ FORMATS: Final = frozenset(
 )
 
 
-def dialect_of(value: Json) -> int:
-    """The dialect that a root's ``$schema`` names, with http or https and with or without ``#``.
+def dialect_of(value: Json, pointer: str = "") -> int:
+    """The dialect that a ``$schema`` names, with http or https and with or without ``#``.
 
     Raises:
         UnsupportedSchema: It names none of those known here.
@@ -114,7 +114,7 @@ def dialect_of(value: Json) -> int:
             return _URIS[rest]
     raise UnsupportedSchema(
         f"the dialect {value!r} is not known",
-        location=Location(pointer="", keyword="$schema"),
+        location=Location(pointer=pointer, keyword="$schema"),
         hint=f"one of {', '.join(f'https://{uri}' for uri in _URIS)}",
     )
 

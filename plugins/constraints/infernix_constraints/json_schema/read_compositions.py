@@ -12,6 +12,7 @@ from infernix_constraints.json_schema.keywords import (
     DRAFT_2019_09,
     DRAFT_2020_12,
     QUIET,
+    dialect_of,
     known,
 )
 from infernix_constraints.json_schema.reading import Reader
@@ -80,8 +81,9 @@ def _definitions(reader: Reader, keyword: str, value: Json) -> None:
 
 
 def _schema(reader: Reader, keyword: str, value: Json) -> None:
-    if not isinstance(value, str):
-        raise reader.invalid(keyword, "a string")
+    _identifier(reader, keyword, value)
+    if reader.pointer and dialect_of(value, reader.pointer) != reader.dialect:
+        raise reader.unsupported(keyword, "another dialect below the root")
 
 
 def _identifier(reader: Reader, keyword: str, value: Json) -> None:

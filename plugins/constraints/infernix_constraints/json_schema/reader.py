@@ -31,7 +31,7 @@ from infernix_core.errors import InvalidSchema, Location, UnsupportedSchema
 _KEYWORDS: Final[Mapping[str, Callable[[Reader, str, Json], None]]] = MappingProxyType(
     {**VALUES, **PARTS, **COMPOSITIONS}
 )
-_GIVEN_UP = {"$recursiveRef": COMPOSITIONS["$schema"], "$recursiveAnchor": COMPOSITIONS["$anchor"]}
+_GIVEN_UP = {"$recursiveRef": COMPOSITIONS["id"], "$recursiveAnchor": COMPOSITIONS["$anchor"]}
 #: Keywords that count beside ``$ref`` in every draft.
 _BESIDE_REFERENCE = frozenset({"$ref", "$defs", "definitions", "$schema"})
 

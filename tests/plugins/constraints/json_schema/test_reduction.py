@@ -13,6 +13,7 @@ from infernix_constraints.json_schema import (
     NullShape,
     NumberShape,
     ObjectShape,
+    OtherMembers,
     StringShape,
     reduce_schema,
 )
@@ -28,7 +29,7 @@ def test_the_empty_schema_is_one_recursive_node():
     assert shapes == [
         NullShape(),
         BooleanShape(),
-        ObjectShape((), frozenset(), 0),
+        ObjectShape((), frozenset(), (OtherMembers(None, 0),)),
         ArrayShape((), 0, 0, None),
         StringShape(),
         NumberShape(None),
@@ -80,7 +81,7 @@ def test_dead_parts_are_pruned_and_their_names_stay_reserved():
             "additionalProperties": {"type": "integer", "minimum": 2, "maximum": 1},
         }
     ).nodes
-    assert shape == ObjectShape((Member("b", 1, False),), frozenset({"a", "b"}), None)
+    assert shape == ObjectShape((Member("b", 1, False),), frozenset({"a", "b"}), ())
     assert reduced({"type": "array", "items": False}).nodes == ((ArrayShape((), None, 0, 0),),)
 
 

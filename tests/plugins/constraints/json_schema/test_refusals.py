@@ -13,41 +13,27 @@ from infernix_core.errors import (
     UnsupportedSchema,
 )
 
-UNSUPPORTED_KEYWORDS = {
-    "pattern": "^a",
-    "format": "date",
-    "multipleOf": 2,
-    "oneOf": [{}],
-    "allOf": [{}],
-    "not": {},
-    "if": {},
-    "then": {},
-    "else": {},
-    "dependentRequired": {},
-    "dependentSchemas": {},
-    "dependencies": {},
-    "uniqueItems": True,
-    "contains": {},
-    "minContains": 1,
-    "maxContains": 1,
-    "patternProperties": {},
-    "propertyNames": {},
-    "minProperties": 1,
-    "maxProperties": 1,
-    "prefixItems": [{}],
+#: Keywords that assert in another dialect than the document's, which is 2020-12.
+FOREIGN_KEYWORDS = {
     "additionalItems": False,
-    "unevaluatedProperties": False,
-    "unevaluatedItems": False,
-    "$dynamicRef": "#a",
     "$recursiveRef": "#",
-    "$anchor": "a",
-    "$dynamicAnchor": "a",
-    "$vocabulary": {},
-    "contentEncoding": "base64",
-    "nullable": True,
+    "divisibleBy": 2,
+    "disallow": "string",
+    "extends": {},
+}
+#: Keywords that assert nothing in it.
+ANNOTATIONS = {
     "id": "x",
     "x-internal": 1,
-    "propertees": {},
+    "self": {"vendor": "a"},
+    "links": [],
+    "nullable": True,
+    "propertees": {"a": {"type": 3}},
+    "contentEncoding": "base64",
+    "contentMediaType": "text/plain",
+    "$vocabulary": {},
+    "$recursiveAnchor": "a",
+    "format": "uri-reference",
 }
 
 
@@ -58,50 +44,94 @@ def refused(schema, kind):
     return error.value
 
 
-@pytest.mark.parametrize("keyword", UNSUPPORTED_KEYWORDS)
-def test_unsupported_keywords(keyword):
-    inner = {"type": "object", keyword: UNSUPPORTED_KEYWORDS[keyword]}
+@pytest.mark.parametrize("keyword", FOREIGN_KEYWORDS)
+def test_keywords_that_assert_in_other_dialects_are_refused_where_they_are_used(keyword):
+    inner = {"type": "object", keyword: FOREIGN_KEYWORDS[keyword]}
     for schema, pointer in (
         (inner, ""),
         ({"properties": {"a/b": inner}}, "/properties/a~1b"),
         ({"additionalProperties": inner}, "/additionalProperties"),
         ({"items": inner}, "/items"),
         ({"anyOf": [{}, inner]}, "/anyOf/1"),
+        ({"not": inner}, "/not"),
         ({"$ref": "#/$defs/x", "$defs": {"x": inner}}, "/$defs/x"),
     ):
         error = refused(schema, UnsupportedSchema)
         assert error.location == Location(pointer=pointer, keyword=keyword)
-        assert "additionalProperties" in error.hint
+        assert "draft" in error.hint or "2019-09" in error.hint
+    reduce_schema(json.dumps({"$defs": {"unused": inner}}))
+
+
+@pytest.mark.parametrize("keyword", ANNOTATIONS)
+def test_what_asserts_nothing_is_noted(keyword):
+    schema = {"type": "object", "title": "t", "items": {keyword: ANNOTATIONS[keyword]}}
+    reduced = reduce_schema(json.dumps(schema))
+    assert [(note.pointer, note.keyword) for note in reduced.notes] == [("/items", keyword)]
+    assert reduced.nodes == reduce_schema('{"type": "object"}').nodes
+
+
+def test_what_stands_beside_a_reference_is_ignored_and_noted_up_to_draft_07():
+    schema = {
+        "items": {"$ref": "#/definitions/a", "minimum": 1, "$id": "urn:x"},
+        "definitions": {"a": {}},
+    }
+    old = reduce_schema(
+        json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
+    )
+    assert [(note.pointer, note.keyword) for note in old.notes] == [
+        ("/items", "minimum"),
+        ("/items", "$id"),
+    ]
+    assert "draft-07" in old.notes[0].text
 
 
 @pytest.mark.parametrize(
     ("schema", "pointer", "keyword"),
     [
-        ({"$schema": "http://json-schema.org/draft-04/schema#"}, "", "$schema"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "", "$schema"),
         ({"$schema": 7}, "", "$schema"),
         (
-            {"items": {"$schema": "https://json-schema.org/draft/2020-12/schema"}},
+            {"items": {"$schema": "http://json-schema.org/draft-07/schema#"}},
             "/items",
             "$schema",
         ),
-        ({"items": {"$id": "https://example.org/x"}}, "/items", "$id"),
         ({"$ref": "https://example.org/x.json"}, "", "$ref"),
+        ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, "", "$ref"),
         ({"items": {"$ref": "other.json#/a"}}, "/items", "$ref"),
-        ({"$ref": "#name"}, "", "$ref"),
+        (
+            {"items": {"$id": "https://example.org/x", "items": {"$ref": "#/$defs/a"}}},
+            "/items/items",
+            "$ref",
+        ),
+        ({"$ref": "#a", "$defs": {"x": {"$anchor": "a"}, "y": {"$anchor": "a"}}}, "", "$ref"),
         (
             {
-                "$schema": "http://json-schema.org/draft-07/schema#",
-                "items": {"$ref": "#/definitions/a", "minimum": 1},
-                "definitions": {"a": {}},
+                "items": {"$dynamicRef": "#a"},
+                "$defs": {"x": {"$dynamicAnchor": "a"}, "y": {"$id": "y", "$dynamicAnchor": "a"}},
             },
             "/items",
-            "minimum",
+            "$dynamicRef",
         ),
+        # What cannot be told exactly.
+        ({"type": "array", "uniqueItems": True}, "", "uniqueItems"),
+        ({"uniqueItems": True, "items": {"type": "integer"}}, "", "uniqueItems"),
+        ({"type": "array", "contains": {"multipleOf": 2}}, "/contains", "multipleOf"),
         (
-            {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{}]},
-            "",
-            "items",
+            {"allOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}]},
+            "/allOf/1",
+            "contains",
         ),
+        ({"prefixItems": [{}], "contains": {"const": 1}}, "", "contains"),
+        ({"not": {"type": "integer"}}, "/not", "type"),
+        ({"oneOf": [{"multipleOf": 3}, {"multipleOf": 2}]}, "/oneOf/1", "multipleOf"),
+        ({"not": {"patternProperties": {"a": {"type": "null"}}}}, "/not", "patternProperties"),
+        ({"not": {"additionalProperties": {"type": "null"}}}, "/not", "additionalProperties"),
+        ({"not": {"const": [1]}}, "/not", "const"),
+        ({"not": {"unevaluatedProperties": False}}, "/not", "unevaluatedProperties"),
+        ({"unevaluatedItems": False, "contains": {"const": 1}}, "", "unevaluatedItems"),
+        ({"not": {"$ref": "#"}}, "/not", None),
+        ({"pattern": "(?<a>x)\\k<a>"}, "", "pattern"),
+        ({"items": {"pattern": "("}}, "/items", "pattern"),
         ({"const": 2**63}, "", "const"),
         ({"enum": [1, -(2**63) - 1]}, "", "enum"),
         ('{"enum": [0.1000000000000000001]}', "", "enum"),
@@ -111,12 +141,11 @@ def test_unsupported_keywords(keyword):
         ('{"const": "\\ud800"}', "", "const"),
         ('{"properties": {"\\udc00": {}}}', "", "properties"),
         ('{"required": ["\\udc00"]}', "", "required"),
-        ({"items": {"maxLength": 8193}}, "/items", "maxLength"),
         ({"type": "string", "minLength": 8193}, "", "minLength"),
-        ({"maxItems": 8193}, "", "maxItems"),
+        ({"minProperties": 8193}, "", "minProperties"),
         ('{"minItems": 1e30}', "", "minItems"),
         (
-            {"properties": {f"p{n}": {"type": "string", "maxLength": 8192 - n} for n in range(9)}},
+            {"properties": {f"p{n}": {"type": "string", "minLength": 8192 - n} for n in range(9)}},
             "/properties/p8",
             None,
         ),
