@@ -72,6 +72,7 @@ def from_pattern(pattern: str) -> StringAutomaton:
         if look.behind:
             behinds[look.offset] = made
         else:
+            budget.spend(made.table.size)
             aheads[look.offset] = _lookahead(made, look.negated)
     made = Determinizer(automaton, partition, kinds, conditional, budget, aheads, behinds).machine()
     return canonical(

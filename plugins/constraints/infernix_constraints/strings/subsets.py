@@ -162,6 +162,8 @@ class Determinizer:
         if TAIL in threads:
             return (TAIL,)
         nodes, ranks = len(self.nfa.reads), self.nfa.ranks
+        if len(threads) > 1 and max(threads) >= nodes:
+            threads = self.least_obliged(threads)
         if ranks and len(threads) > 1:
             best: dict[tuple[tuple[int, int], int], tuple[int, int]] = {}
             result = []
@@ -175,6 +177,23 @@ class Determinizer:
                     best[key] = rank.copy, thread
             return tuple(sorted([*result, *(thread for _, thread in best.values())]))
         return tuple(sorted(threads))
+
+    def least_obliged(self, threads: frozenset[int] | set[int]) -> set[int]:
+        """The threads of which none at the same node has some of the obligations only."""
+        nodes = len(self.nfa.reads)
+        by_node: dict[int, list[int]] = {}
+        for thread in threads:
+            by_node.setdefault(thread % nodes, []).append(thread // nodes)
+        kept: set[int] = set()
+        for node, numbers in by_node.items():
+            self.budget.spend(len(numbers) ** 2)
+            sets = [self._obligations[number] for number in numbers]
+            kept.update(
+                self.thread(node, number)
+                for number, obligations in zip(numbers, sets, strict=True)
+                if not any(other < obligations for other in sets)
+            )
+        return kept
 
     def resolved(self, state: _State, following: int) -> tuple[int, ...]:
         """The threads after the conditions that hold before what follows; waiting ones are left out."""
