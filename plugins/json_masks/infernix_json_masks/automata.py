@@ -15,7 +15,7 @@ from infernix_json_masks.characters import completions
 Indices = NDArray[np.int64]
 
 #: A state that more characters than these can follow is looked at for all words at once.
-_WIDE = 64
+_WIDE = 12
 
 
 @define(eq=False, slots=False)
@@ -28,6 +28,11 @@ class TextAutomaton:
     def table(self) -> Indices:
         """int64 [states, classes]: the next state; 0 is dead."""
         return self.source.table.astype(np.int64)
+
+    @cached_property
+    def flat(self) -> NDArray[np.int32]:
+        """The table's rows one behind the other."""
+        return np.ascontiguousarray(self.source.table).reshape(-1)
 
     @cached_property
     def rows(self) -> list[list[int]]:

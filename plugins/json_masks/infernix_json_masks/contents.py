@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from infernix_json_masks.tokens import Words
 
 Indices = NDArray[np.int64]
+Nodes = NDArray[np.int32]
 
 #: Bytes of automaton states that one set of contents keeps.
 _STATES_KEPT = 16 << 20
@@ -39,6 +40,7 @@ class StringContents:
         level: The first node of each level; level 0 is the root, node 0. One more than there are levels.
         parent: Per node, its parent.
         letter: Per node, the place of its character in ``characters``.
+        children: Per node, its first child; those of one node are neighbours. One more than there are nodes.
         inner: Places of inner words; ``inner_node`` and ``inner_length`` are their nodes and characters.
         open: The same for open words, without the unfinished character; ``open_kind`` is the place of what
             is unfinished in ``unfinished``.
@@ -49,8 +51,9 @@ class StringContents:
 
     characters: Indices
     level: list[int]
-    parent: Indices
-    letter: Indices
+    parent: Nodes
+    letter: Nodes
+    children: Nodes
     inner: Indices
     inner_node: Indices
     inner_length: Indices
@@ -65,7 +68,7 @@ class StringContents:
     outer_rest: Indices
     rests: Words
     outer_at: dict[str, tuple[int, ...]]
-    _states: OrderedDict[tuple[int, int], tuple[TextAutomaton, Indices]] = field(
+    _states: OrderedDict[tuple[int, int], tuple[TextAutomaton, Nodes]] = field(
         init=False, factory=OrderedDict, repr=False
     )
 
@@ -92,6 +95,14 @@ class StringContents:
         return self.inner[chosen], self.inner_node[chosen], self.inner_length[chosen]
 
     @cached_property
+    def leaving(self) -> Words:
+        """The rests behind the quote; they stand for the places of the words that they come from."""
+        from infernix_json_masks.tokens import Words
+
+        # Outer words stand in the order of their rests, as the rests' own numbers do.
+        return Words(self.rests.words, self.outer, self.rests.starts)
+
+    @cached_property
     def _by_length(self) -> Indices:
         return np.argsort(self.inner_length, kind="stable")
 
@@ -113,8 +124,8 @@ class StringContents:
             + self.rests.memory_size
         )
 
-    def states(self, automaton: TextAutomaton, start: int) -> Indices:
-        """The automaton's state at every node, when it is ``start`` at the root: int64 [nodes], 0 is dead."""
+    def states(self, automaton: TextAutomaton, start: int) -> Nodes:
+        """The automaton's state at every node, when it is ``start`` at the root: int32 [nodes], 0 is dead."""
         key = id(automaton), start
         found = self._states.get(key)
         if found is not None:
@@ -128,22 +139,30 @@ class StringContents:
                 break
         return states
 
-    def _run(self, automaton: TextAutomaton, start: int) -> Indices:
-        table = automaton.table
-        classes = automaton.classes(self.characters)
-        states = np.zeros(len(self.parent), dtype=np.int64)
+    def _run(self, automaton: TextAutomaton, start: int) -> Nodes:
+        flat, width = automaton.flat, len(automaton.source.boundaries)
+        classes = automaton.classes(self.characters).astype(np.int32)
+        states = np.zeros(len(self.parent), dtype=np.int32)
         states[0] = start
+        alive = np.zeros(1, dtype=np.int64)  # the live nodes of a level
         for depth in range(1, len(self.level) - 1):
-            nodes = slice(self.level[depth], self.level[depth + 1])
-            before = states[self.parent[nodes]]
-            alive = np.flatnonzero(before)
-            if not alive.size:
+            first, last = self.level[depth], self.level[depth + 1]
+            counts = self.children[alive + 1] - self.children[alive]
+            total = int(counts.sum())
+            if not total:
                 break
-            if alive.size * 4 < before.size:
-                reached = table[before[alive], classes[self.letter[nodes][alive]]]
-                states[alive + self.level[depth]] = reached
+            if total * 2 < last - first:
+                offsets = np.repeat(self.children[alive] - np.cumsum(counts) + counts, counts)
+                nodes = offsets + np.arange(total)
+                before = np.repeat(states[alive], counts)
+                reached = flat[before * width + classes[self.letter[nodes]]]
+                states[nodes] = reached
+                alive = nodes[reached != 0]
             else:
-                states[nodes] = table[before, classes[self.letter[nodes]]]
+                before = states[self.parent[first:last]]
+                reached = flat[before * width + classes[self.letter[first:last]]]
+                states[first:last] = reached
+                alive = np.flatnonzero(reached) + first
         return states
 
 
@@ -232,6 +251,9 @@ def _read(tails: Sequence[bytes], first: int) -> StringContents:
     position = np.empty(len(order), dtype=np.int64)
     position[order] = np.arange(len(order))
     parent = position[np.asarray(trie.parents, dtype=np.int64)[order]]
+    # Children stand in the order of their parents; the root is no child of its own.
+    counts = np.bincount(parent[1:], minlength=len(order))
+    children = np.concatenate([[1], 1 + np.cumsum(counts)])
     points = np.asarray([ord(letter) if letter else 0 for letter in trie.letters], dtype=np.int64)
     characters, letter = np.unique(points[order], return_inverse=True)
     sizes = np.bincount(np.asarray(trie.depths))
@@ -249,8 +271,9 @@ def _read(tails: Sequence[bytes], first: int) -> StringContents:
     return StringContents(
         characters=characters,
         level=level,
-        parent=parent,
-        letter=letter.reshape(-1),
+        parent=parent.astype(np.int32),
+        letter=letter.reshape(-1).astype(np.int32),
+        children=children.astype(np.int32),
         inner=inner_places,
         inner_node=position[inner_node],
         inner_length=inner_length,

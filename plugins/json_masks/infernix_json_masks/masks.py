@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_json_masks.automata import Bounds, TextAutomaton
-from infernix_json_masks.contents import StringContents
+from infernix_json_masks.contents import Nodes, StringContents
 from infernix_json_masks.machine import (
     BLANKS,
     HOLE,
@@ -27,6 +27,8 @@ from infernix_json_masks.objects import InOtherName
 from infernix_json_masks.texts import InString
 from infernix_json_masks.tokens import Indices, Words
 from infernix_json_masks.vocabulary import TokenIndex
+
+_FIRST: Final = np.ones(1, dtype=bool)
 
 #: Ranges of at most so many words are read word by word.
 _FEW_WORDS: Final = 12
@@ -202,7 +204,7 @@ class MaskMaker:
         exits = found.exits
         if found.left:
             exits = [*exits, self._exits(found.left)]
-        summary = Summary(np.unique(found.inner()), base, tuple(exits))
+        summary = Summary(found.inner(), base, tuple(exits))
         if len(kept) >= MAX_SUMMARIES:
             kept.clear()
         kept[key] = summary, words
@@ -325,9 +327,11 @@ class MaskMaker:
         following = [byte for byte in first_bytes(configuration.threads) if byte not in BLANKS]
         if first < len(rests.words):
             self._spread(rests, first, len(rests.words), 0, configuration, following, inner)
-        fits = stripped.blanks <= room
         positions = rests.expand(inner.inner())
-        found.groups.append(rests.numbers[positions[fits[positions]]])
+        fits = stripped.blanks <= room
+        if stripped.longest > room:
+            positions = positions[fits[positions]]
+        found.groups.append(rests.numbers[positions])
         for rest, place in inner.left:
             for position in range(int(rests.starts[place]), int(rests.starts[place + 1])):
                 if fits[position]:
@@ -383,7 +387,7 @@ class MaskMaker:
         bounds: Bounds,
         state: int,
         used: int,
-        states: Indices,
+        states: Nodes,
         found: _Found,
         *,
         row: bool,
@@ -421,7 +425,7 @@ class MaskMaker:
         return ends
 
     @staticmethod
-    def _open(contents: StringContents, bounds: Bounds, used: int, states: Indices) -> Indices:
+    def _open(contents: StringContents, bounds: Bounds, used: int, states: Nodes) -> Indices:
         """Open words whose unfinished character can still become an admitted one."""
         automaton = bounds.automaton
         assert automaton is not None
@@ -495,8 +499,7 @@ class MaskMaker:
         found.groups.append(contents.outer[outer[flags[rests]]])
         chosen = np.zeros(len(contents.outer), dtype=bool)
         chosen[outer] = True
-        # The outer words stand in the order of their rests, as the rests' numbers do.
-        places = evolve(contents.rests, numbers=contents.outer)
+        places = contents.leaving
         for rest, place in inner.left:
             for position in range(int(places.starts[place]), int(places.starts[place + 1])):
                 if chosen[position]:
@@ -520,7 +523,7 @@ def _name_bounds(names: TextAutomaton | None) -> Bounds:
     return Bounds(names, 0, None)
 
 
-def _viable(bounds: Bounds, states: Indices, lengths: Indices) -> NDArray[np.bool_]:
+def _viable(bounds: Bounds, states: Nodes, lengths: Indices) -> NDArray[np.bool_]:
     """Which states are viable behind so many characters, none of them beyond the greatest number."""
     ok = np.zeros(len(states), dtype=bool)
     for length in np.unique(lengths).tolist():
@@ -530,12 +533,11 @@ def _viable(bounds: Bounds, states: Indices, lengths: Indices) -> NDArray[np.boo
 
 
 def _bits(ids: Indices) -> tuple[NDArray[np.intp], NDArray[np.int32]]:
-    """Token ids as words of a mask, each word once."""
+    """Token ids, repeated or not, as words of a mask, each word once."""
     if not len(ids):
         return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32)
-    ids = np.unique(ids)
+    ids = np.sort(ids)
     words = ids >> 5
     bits = np.left_shift(np.uint32(1), (ids & 31).astype(np.uint32))
-    starts = np.flatnonzero(np.r_[True, words[1:] != words[:-1]])
-    values = np.bitwise_or.reduceat(bits, starts)
-    return words[starts].astype(np.intp), values.view(np.int32)
+    starts = np.flatnonzero(np.concatenate((_FIRST, words[1:] != words[:-1])))
+    return words[starts], np.bitwise_or.reduceat(bits, starts).view(np.int32)

@@ -84,7 +84,7 @@ class Words:
             blanks = [len(tail) - len(rest) for tail, rest in zip(tails, rests, strict=True)]
             words = Words.of(rests, range(low, high))
             lengths = np.asarray(blanks, dtype=np.int64)[words.numbers - low]
-            found = self._stripped.setdefault(key, Stripped(words, lengths))
+            found = self._stripped.setdefault(key, Stripped(words, lengths, max(blanks)))
         return found
 
     def expand(self, places: Indices) -> Indices:
@@ -111,7 +111,9 @@ class Stripped:
     Attributes:
         words: What is left of them; they stand for places of the words that they come from.
         blanks: Per number of ``words``, in order, how many blanks there were.
+        longest: The most of them.
     """
 
     words: Words
     blanks: Indices
+    longest: int

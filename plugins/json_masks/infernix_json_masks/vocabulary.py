@@ -12,7 +12,7 @@ from attrs import define, field
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_json_masks.automata import TextAutomaton
-from infernix_json_masks.contents import StringContents
+from infernix_json_masks.contents import Nodes, StringContents
 from infernix_json_masks.tokens import Indices, Words
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class TokenIndex:
         return found
 
     def matched_row(
-        self, contents: StringContents, automaton: TextAutomaton, state: int, states: Indices
+        self, contents: StringContents, automaton: TextAutomaton, state: int, states: Nodes
     ) -> MaskRow:
         """The inner words behind which an automaton is alive."""
         key = id(contents), id(automaton), state
