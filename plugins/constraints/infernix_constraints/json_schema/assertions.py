@@ -118,6 +118,7 @@ class Assertions:
         kinds: The admitted JSON types.
         integral: Numbers have no fraction.
         fractional: Numbers have a fraction.
+        plain: Integers are written without a point, as draft-04 wants it.
         finite: Lists of admitted values; a value is in all of them.
         excluded: Lists of values of which a value is in none.
         lower: The bounds below numbers.
@@ -154,6 +155,7 @@ class Assertions:
     kinds: frozenset[str] = ALL_KINDS
     integral: bool = False
     fractional: bool = False
+    plain: bool = False
     finite: tuple[Finite, ...] = ()
     excluded: tuple[Finite, ...] = ()
     lower: tuple[Bound, ...] = ()

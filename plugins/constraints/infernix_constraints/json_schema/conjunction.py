@@ -13,7 +13,13 @@ from itertools import chain, combinations
 
 from attrs import define, field, frozen
 
-from infernix_constraints.json_schema.assertions import ALL_KINDS, Assertions, Finite, Key
+from infernix_constraints.json_schema.assertions import (
+    ALL_KINDS,
+    Assertions,
+    Finite,
+    Key,
+    negation_of,
+)
 from infernix_constraints.json_schema.document import SchemaDocument
 from infernix_constraints.json_schema.evaluation import Evaluation
 from infernix_constraints.json_schema.unevaluated import closing
@@ -256,6 +262,11 @@ class _Expander:
             yield _Partial(partial.chosen, partial.seen, rest, partial.kinds, partial.groups)
             return
         found = self.conjunctions.document.assertions(head.key)
+        if (negation_of(head.key), ()) in partial.seen:
+            self.reasons.append(
+                UnsatisfiableSchema("it holds beside its negation", location=found.location())
+            )
+            return
         ancestors = (*head.ancestors, head.key)
         if len(ancestors) > MAX_IN_PLACE_DEPTH:
             raise UnsupportedSchema(

@@ -10,7 +10,8 @@ from infernix_constraints.json_schema.assertions import FALSE, TRUE, Assertions,
 from infernix_constraints.json_schema.graph import Note
 from infernix_constraints.json_schema.keywords import DRAFT_2020_12, dialect_of
 from infernix_constraints.json_schema.negation import negate
-from infernix_constraints.json_schema.reader import Reading, read_schema
+from infernix_constraints.json_schema.reader import read_schema
+from infernix_constraints.json_schema.reading import Reading
 from infernix_constraints.json_schema.references import References
 from infernix_constraints.json_schema.source import Json
 from infernix_constraints.json_schema.values import MAX_VALUES, too_many_values

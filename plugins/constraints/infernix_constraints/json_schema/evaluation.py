@@ -198,7 +198,7 @@ def _satisfies_locally(found: Assertions, value: Value) -> bool:
         )
     if kind == "number":
         assert isinstance(value, int) or not isinstance(value, str | None)
-        integral = is_integral(value)
+        integral = isinstance(value, int) if found.plain else is_integral(value)
         return (
             (integral or not found.integral)
             and not (integral and found.fractional)

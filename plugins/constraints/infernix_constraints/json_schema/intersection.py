@@ -16,10 +16,12 @@ from infernix_constraints.json_schema.graph import (
     IntegerShape,
     NullShape,
     Shape,
+    StringShape,
 )
 from infernix_constraints.json_schema.objects import object_shapes
 from infernix_constraints.json_schema.scalars import number_shapes, string_shapes
 from infernix_constraints.json_schema.values import Value, identity
+from infernix_constraints.strings.texts import finite_texts
 from infernix_core.errors import UnsatisfiableSchema
 
 #: Integers of a range that are listed one by one.
@@ -111,6 +113,11 @@ class Intersection:
     def values(self, conjunction: Conjunction) -> tuple[Value, ...] | None:
         """All values of a conjunction; None when they are not few."""
         found: list[Value] = []
+        for alternative in self.conjunctions.expand(conjunction).alternatives:
+            kinds = frozenset(KINDS).intersection(*(each.kinds for each in alternative))
+            listed = any(each.finite for each in alternative)
+            if not listed and kinds & {"array", "object"}:
+                return None  # which may hold these very arrays
         for shape in Intersection(self.conjunctions, self.node, self.satisfiable).of(conjunction):
             match shape:
                 case NullShape():
@@ -124,6 +131,11 @@ class Intersection:
                     if (high - low) // step > MAX_LISTED:
                         return None
                     found += range(low, high + 1, step)
+                case StringShape(minimum=0, maximum=None, automaton=automaton) if automaton:
+                    texts = finite_texts(automaton, MAX_LISTED)
+                    if texts is None:
+                        return None
+                    found += texts
                 case _:
                     return None
         return tuple({identity(value): value for value in found}.values())

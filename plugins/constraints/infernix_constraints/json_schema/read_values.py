@@ -38,6 +38,8 @@ def _type(reader: Reader, keyword: str, value: Json) -> None:
     kinds = {"number" if name == "integer" else str(name) for name in names}
     reader.found["kinds"] = frozenset(kinds)
     reader.found["integral"] = "integer" in names and "number" not in names
+    if reader.dialect == DRAFT_04:
+        reader.found["plain"] = reader.found["integral"]
 
 
 def _enum(reader: Reader, keyword: str, value: Json) -> None:
