@@ -9,7 +9,8 @@ about one is found out for good.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -158,7 +159,8 @@ class Machine:
 
     _threads: dict[State, Thread] = field(init=False, factory=dict)
     _configurations: dict[tuple[int, ...], Configuration] = field(init=False, factory=dict)
-    _numbers: int = field(init=False, default=0)
+    # Two threads of execution never get the same number: taking the next one is one step of the interpreter.
+    _numbers: Iterator[int] = field(init=False, factory=count)
 
     @property
     def size(self) -> int:
@@ -170,8 +172,7 @@ class Machine:
         key = frame, below
         found = self._threads.get(key)
         if found is None:
-            self._numbers += 1
-            found = self._threads.setdefault(key, Thread(frame, below, self._numbers))
+            found = self._threads.setdefault(key, Thread(frame, below, next(self._numbers)))
         return found
 
     def configuration(self, states: Iterable[State]) -> Configuration | None:

@@ -34,7 +34,7 @@ _FIRST: Final = np.ones(1, dtype=bool)
 _FEW_WORDS: Final = 12
 
 #: Summaries that are kept, for one grammar and for all of them together.
-MAX_SUMMARIES: Final = 1 << 14
+MAX_SUMMARIES: Final = 1 << 12
 
 
 @frozen(eq=False)
@@ -97,6 +97,12 @@ class Summary:
     base: MaskRow | None
     exits: tuple[Exits, ...]
 
+    @property
+    def memory_size(self) -> int:
+        """Approximate bytes, what it shares with others left out."""
+        exits = sum(200 + each.rests.nbytes + each.places.nbytes for each in self.exits)
+        return 400 + self.inner.nbytes + exits
+
 
 @define(eq=False)
 class _Found:
@@ -128,6 +134,12 @@ class MaskMaker:
     machine: Machine
     index: TokenIndex
     _summaries: dict[tuple[Frame, int], tuple[Summary, Words]] = field(init=False, factory=dict)
+    _summary_bytes: int = field(init=False, default=0)
+
+    @property
+    def memory_size(self) -> int:
+        """Approximate bytes of what is kept for this machine alone."""
+        return self._summary_bytes
 
     def mask(self, configuration: Configuration, tokens: list[int], bases: list[MaskRow]) -> Mask:
         """The mask of a configuration at the beginning of a token.
@@ -207,6 +219,9 @@ class MaskMaker:
         summary = Summary(found.inner(), base, tuple(exits))
         if len(kept) >= MAX_SUMMARIES:
             kept.clear()
+            self._summary_bytes *= frame.shared
+        if not frame.shared:
+            self._summary_bytes += summary.memory_size
         kept[key] = summary, words
         return summary
 

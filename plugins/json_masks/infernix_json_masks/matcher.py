@@ -37,7 +37,8 @@ class JsonGrammar:
     @property
     def memory_size(self) -> int:
         """Approximate bytes held; grows while it is used."""
-        return self.source_size + self.machine.size * _CONFIGURATION_BYTES + self._mask_bytes
+        states = self.machine.size * _CONFIGURATION_BYTES + self._maker.memory_size
+        return self.source_size + states + self._mask_bytes
 
     def start(self, prefix: Sequence[bytes | int] = ()) -> JsonMatcher:
         """A matcher that has accepted ``prefix``: bytes as text, ints as token ids.
