@@ -252,7 +252,8 @@ class _Expander:
         self, partial: _Partial, head: _Pending, rest: tuple[_Pending, ...]
     ) -> Iterator[_Partial]:
         """The partial alternative with its first pending position taken in."""
-        if head.key in head.ancestors:
+        passed = {head.key, negation_of(head.key)}
+        if not passed.isdisjoint(head.ancestors):
             # No finite chain of reasons makes a value satisfy this branch.
             self.circular = self.conjunctions.document.location(head.key)
             if any(key.startswith("!") for key in (head.key, *head.ancestors)):

@@ -42,6 +42,33 @@ def described(schema: object) -> str:
             'root = {\n  "n"?: root\n}',
         ),
         ({"type": "object", "maxItems": 3, "additionalProperties": False}, "root = {}"),
+        (
+            {"type": "integer", "multipleOf": 3, "minimum": 1, "maximum": 9},
+            "root = integer from 3 to 9, multiples of 3",
+        ),
+        ({"type": "number", "multipleOf": 0.5}, "root = number, multiples of 0.5"),
+        ({"type": "string", "pattern": "^(ab|c)$"}, 'root = string of "c" | "ab"'),
+        (
+            {"type": "string", "pattern": "^a+$", "maxLength": 9},
+            'root = string such as "a" (3 states) of at most 9 characters',
+        ),
+        (
+            {"type": "array", "uniqueItems": True, "items": {"enum": [1, "a"]}},
+            'root = [... different of 1 | "a"] of at most 2 items',
+        ),
+        (
+            {"type": "array", "items": {"enum": [1, "a"]}, "contains": {"const": 1}},
+            'root = [... 1 | "a"] of at least 1 items of at least 1 of the first kind',
+        ),
+        (
+            {
+                "type": "object",
+                "patternProperties": {"^x": {"type": "null"}},
+                "additionalProperties": False,
+                "minProperties": 2,
+            },
+            'root = {\n  ... such as "x" (3 states): null\n} of at least 2 members',
+        ),
     ],
 )
 def test_the_reduced_form(schema: object, text: str) -> None:
