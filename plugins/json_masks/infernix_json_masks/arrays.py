@@ -48,7 +48,7 @@ class ArrayPlan:
     def open(self, below: Below, machine: Machine) -> list[State]:
         """The states behind the opening bracket: the end, and each first item."""
         start = Items(self)
-        states: list[State] = [(EmptyArray(), below)] if start.may_close else []
+        states: list[State] = [(EmptyArray(self.plans.blanks), below)] if start.may_close else []
         return [*states, *start.next_values(below, machine)]
 
     def at(self, position: int) -> ValuePlan | None:
@@ -123,8 +123,9 @@ class Items:
 
     def next_values(self, below: Below, machine: Machine) -> list[State]:
         """The states before the next item."""
+        blanks = self.plan.plans.blanks
         return [
-            (BeforeValue(value), (machine.thread(AfterItem(after), below),))
+            (BeforeValue(value, blanks), (machine.thread(AfterItem(after, blanks), below),))
             for value, after in self.options()
         ]
 

@@ -18,7 +18,7 @@ from infernix_json_masks.machine import (
     State,
     Thread,
 )
-from infernix_json_masks.values import BeforeValue, ValuePlan
+from infernix_json_masks.values import BeforeValue, Plans, ValuePlan
 
 #: Parts that a bounded repetition is written out to.
 MAX_REPEATED = 4096
@@ -55,10 +55,15 @@ class AnyToken:
 
 @define(eq=False)
 class Json:
-    """A JSON text comes next."""
+    """A JSON text comes next.
+
+    Attributes:
+        blanks: Blanks that count as used around it; all of them in compact texts.
+    """
 
     value: ValuePlan
     then: Point
+    blanks: int = 0
 
 
 @define(eq=False)
@@ -80,14 +85,12 @@ Point: TypeAlias = "End | Bytes | OneToken | AnyToken | Json | Labelled | Choice
 Labels = tuple[str, ...]
 
 
-def compile_language(
-    language: lang.Language, content: Callable[[lang.Content], ValuePlan]
-) -> Point:
+def compile_language(language: lang.Language, content: Callable[[lang.Content], Plans]) -> Point:
     """The points of a language, linked to what follows each.
 
     Args:
         language: The whole output language.
-        content: Gives the plan of a content.
+        content: Gives the plans of a content.
 
     Raises:
         InvalidOption: A repetition has more parts than can be written out.
@@ -95,9 +98,7 @@ def compile_language(
     return _compile(language, End(), content)
 
 
-def _compile(
-    node: lang.Language, then: Point, content: Callable[[lang.Content], ValuePlan]
-) -> Point:
+def _compile(node: lang.Language, then: Point, content: Callable[[lang.Content], Plans]) -> Point:
     match node:
         case lang.Literal(data):
             return Bytes(data, then) if data else then
@@ -106,7 +107,8 @@ def _compile(
         case lang.TextExcept(ids):
             return AnyToken(ids, then)
         case lang.Content():
-            return Json(content(node), then)
+            plans = content(node)
+            return Json(plans.root(), then, plans.blanks)
         case lang.Label(name, part):
             return Labelled(name, _compile(part, then, content))
         case lang.Sequence(parts):
@@ -125,7 +127,7 @@ def _repeat(
     minimum: int,
     maximum: int | None,
     then: Point,
-    content: Callable[[lang.Content], ValuePlan],
+    content: Callable[[lang.Content], Plans],
 ) -> Point:
     if max(minimum, maximum or 0) > MAX_REPEATED:
         raise InvalidOption(f"a part of the output language repeats more than {MAX_REPEATED} times")
@@ -162,8 +164,9 @@ class InLanguage(Frame):
                 if point.data[self.offset] == byte:
                     states.append((behind(point, labels, self.offset + 1), ()))
             elif isinstance(point, Json):
-                thread = machine.thread(AfterJson(point.then, labels), ())
-                states += BeforeValue(point.value).step(byte, (thread,), machine)
+                thread = machine.thread(AfterJson(point.then, labels, point.blanks), ())
+                before = BeforeValue(point.value, point.blanks)
+                states += before.step(byte, (thread,), machine)
         return states
 
     def bytes(self, below: Below) -> Iterable[int]:

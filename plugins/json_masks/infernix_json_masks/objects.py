@@ -105,7 +105,7 @@ class ObjectPlan:
     @property
     def opening(self) -> BeforeMember:
         """The frame behind the opening brace."""
-        return BeforeMember(Progress(self), first=True)
+        return BeforeMember(Progress(self), self.plans.blanks, first=True)
 
     def member_value(self, place: int) -> ValuePlan:
         """The plan of a declared member's value."""
@@ -319,7 +319,9 @@ class AfterMember(Frame):
     def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Frame`."""
         if byte == COMMA:
-            return ((BeforeMember(self.progress), below),) if self.progress.may_continue else ()
+            if not self.progress.may_continue:
+                return ()
+            return ((BeforeMember(self.progress, self.progress.plan.plans.blanks), below),)
         if byte == CLOSE:
             return popped(below) if self.progress.may_close else ()
         if byte in BLANKS and self.blanks < MAX_BLANKS:
@@ -361,8 +363,9 @@ class BehindName(Frame):
     def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Frame`."""
         if byte == COLON:
-            thread = machine.thread(AfterMember(self.after), below)
-            return ((BeforeValue(self.value), (thread,)),)
+            blanks = self.after.plan.plans.blanks
+            thread = machine.thread(AfterMember(self.after, blanks), below)
+            return ((BeforeValue(self.value, blanks), (thread,)),)
         if byte in BLANKS and self.blanks < MAX_BLANKS:
             return ((evolve(self, blanks=self.blanks + 1), below),)
         return ()
@@ -393,7 +396,7 @@ class InName(Frame):
             plan = self.progress.plan
             place = plan.place_of(name)
             after = self.progress.after_member(place)
-            return ((BehindName(plan.member_value(place), after), below),)
+            return ((BehindName(plan.member_value(place), after, plan.plans.blanks), below),)
         range_ = self.range.step(byte)
         return ((InName(self.progress, range_), below),) if range_ is not None else ()
 
@@ -437,7 +440,8 @@ class InOtherName(Frame):
         """The states behind the closing quote of a name; its text matters where names are tracked."""
         plan = self.progress.plan
         after = self.progress.after_other(name or "")
-        return [(BehindName(plan.others[self.index].value(), after), below)]
+        value = plan.others[self.index].value()
+        return [(BehindName(value, after, plan.plans.blanks), below)]
 
     @property
     def shared(self) -> bool:

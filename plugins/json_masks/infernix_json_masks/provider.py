@@ -13,7 +13,7 @@ from infernix_core.interfaces.language import Content, Language, walk
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.framing import compile_language
 from infernix_json_masks.matcher import JsonGrammar
-from infernix_json_masks.values import Plans, ValuePlan
+from infernix_json_masks.values import Plans
 from infernix_json_masks.vocabulary import TokenIndex
 
 #: JsonObject as a schema.
@@ -86,11 +86,13 @@ class JsonMasks:
         _check(language)
         size = _GRAMMAR_BYTES
 
-        def content(node: Content) -> ValuePlan:
+        def content(node: Content) -> Plans:
             nonlocal size
-            schema = reduce_schema(_source(node.constraint))
+            constraint = node.constraint
+            assert isinstance(constraint, JsonObject | JsonSchema)
+            schema = reduce_schema(_source(constraint))
             size += _NODE_BYTES * len(schema.nodes)
-            return Plans(schema).root()
+            return Plans(schema, constraint.compact)
 
         point = compile_language(language, content)
         return JsonGrammar(self.index, point, size)

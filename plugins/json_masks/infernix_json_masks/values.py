@@ -141,11 +141,21 @@ class BeforeValue(Frame):
 
 @define(eq=False)
 class Plans:
-    """The plans of one schema's nodes, each made when it is first asked for."""
+    """The plans of one schema's nodes, each made when it is first asked for.
+
+    Attributes:
+        compact: No blanks between tokens, and none around the root.
+    """
 
     schema: ReducedSchema
+    compact: bool = False
     _nodes: dict[int, ValuePlan] = field(init=False, factory=dict)
     _values: dict[int, ValuePlan] = field(init=False, factory=dict)
+
+    @property
+    def blanks(self) -> int:
+        """Blanks that count as used from the beginning: all of them in compact texts."""
+        return MAX_BLANKS if self.compact else 0
 
     def root(self) -> ValuePlan:
         """The plan of the whole text."""
@@ -157,7 +167,7 @@ class Plans:
         if found is None:
             shapes = self.schema.nodes[node]
             if shapes == _any_shapes(node):
-                found = anything()
+                found = anything(self.compact)
             elif all(isinstance(shape, _LEAF_SHAPES) for shape in shapes):
                 found = _leaf(shapes)
             else:
@@ -253,10 +263,10 @@ def _any_shapes(node: int) -> tuple[Shape, ...]:
     )
 
 
-@lru_cache(maxsize=1)
-def anything() -> ValuePlan:
+@lru_cache(maxsize=2)
+def anything(compact: bool) -> ValuePlan:
     """The plan of every JSON value, shared by all schemas."""
-    plans = Plans(ReducedSchema((_any_shapes(0),)))
+    plans = Plans(ReducedSchema((_any_shapes(0),)), compact)
     plan = plans._plan(plans.schema.nodes[0])
     plans._nodes[0] = plan
     plan.shared = True
