@@ -116,6 +116,9 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
         wire = wire_error(error)
         if wire.status >= 500 and not isinstance(error, EngineUnavailable):
             _log.error("request %s failed", request_id(request), exc_info=error)
+        if request.writer.output_size:
+            # A response has begun, and a second one would stand inside of it: aiohttp cuts the connection.
+            raise
         headers = dict(wire.headers)
         if isinstance(error, web.HTTPException) and "Allow" in error.headers:
             headers["Allow"] = error.headers["Allow"]
