@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 import infernix_core
+from infernix_core.engine.request import GenerationEnd, TextDelta
+from infernix_core.engine.service import Generation
 from infernix_core.interfaces.sampling import Sampler
 from infernix_core.interfaces.speculative import DraftRow
 from infernix_core.random import Purpose, uniform
@@ -20,11 +24,13 @@ from infernix_core.testing.conformance import (
     SamplerSuite,
     SpeculativeBackendSuite,
 )
+from infernix_core.testing.conformance.serving import Application, plain_application
 from infernix_core.testing.drafters import SampledBackend, ScriptedBackend
 from infernix_core.testing.plain_provider import PlainProvider
 from infernix_core.testing.plain_sampler import PlainSampler
 from infernix_core.testing.scripted_model import ScriptedModel, saying
 from infernix_core.testing.toy import ToyModel
+from infernix_http.app import make_app
 from infernix_sampling.hooks import infernix_samplers
 from tests.core.json_adapter import JsonAdapter, JsonClient
 
@@ -102,6 +108,32 @@ class TestJsonLines(ProtocolSuite):
     @pytest.fixture
     def client(self) -> JsonClient:
         return JsonClient()
+
+
+class RaisesInStreams(JsonAdapter):
+    """Its streams have no word for an error, so the server cuts them."""
+
+    async def stream(self, request: web.Request, generation: Generation) -> web.StreamResponse:
+        response = web.StreamResponse()
+        async for event in generation:
+            if isinstance(event, TextDelta):
+                if not response.prepared:
+                    await response.prepare(request)
+                await response.write(json.dumps({"text": event.text}).encode() + b"\n")
+            elif isinstance(event, GenerationEnd):
+                self.sound(event.result)
+        await response.write(b'{"done": true}\n')
+        return response
+
+
+class TestRaisesInStreams(TestJsonLines):
+    @pytest.fixture
+    def create(self) -> type[JsonAdapter]:
+        return RaisesInStreams
+
+    @pytest.fixture(params=[plain_application, make_app])
+    def application(self, request: pytest.FixtureRequest) -> Application:
+        return request.param
 
 
 def test_only_the_suites_import_pytest() -> None:
