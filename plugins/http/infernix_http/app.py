@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler, Middleware
 from attrs import frozen
 
 from infernix_core.engine.service import GenerationService
-from infernix_core.errors import EngineUnavailable
+from infernix_core.errors import EngineUnavailable, PluginError
 from infernix_core.interfaces.protocol import ProtocolAdapter
 from infernix_http.wire_errors import HttpError, wire_error
 
@@ -54,6 +54,9 @@ def make_app(
     It neither makes nor closes the engine. At its shutdown it accepts nothing more, lets what runs
     finish within the drain timeout, and cancels the rest. Run it with ``handler_cancellation=True``
     (``AppRunner``, ``run_app``), so that a client that goes away takes its request with it.
+
+    Raises:
+        PluginError: Two protocols give the same path, or one gives ``/health``.
     """
     options = options if options is not None else ServerOptions()
     app = web.Application(
@@ -63,7 +66,7 @@ def make_app(
     app[SERVICE] = service
     app.router.add_get("/health", _health)
     for adapter in adapters:
-        app.router.add_routes(adapter.routes(service))
+        _mount(app, adapter.routes(service))
 
     async def drain(_app: web.Application) -> None:
         await service.drain(options.drain_timeout)
@@ -75,6 +78,23 @@ def make_app(
     app.on_shutdown.append(drain)
     app.on_response_prepare.append(name_response)
     return app
+
+
+def _mount(app: web.Application, routes: Iterable[web.AbstractRouteDef]) -> None:
+    """Adds routes. Of two with one path, aiohttp would let the first answer and say nothing."""
+    taken = {_place(route) for route in app.router.routes()}
+    try:
+        added = [_place(route) for route in app.router.add_routes(routes)]
+    except RuntimeError as error:
+        raise PluginError(f"a protocol's routes cannot be mounted: {error}") from error
+    for place in added:
+        if place in taken:
+            raise PluginError(f"{' '.join(place)} is taken already, by the server or another protocol")
+        taken.add(place)
+
+
+def _place(route: web.AbstractRoute) -> tuple[str, str]:
+    return route.method, route.resource.canonical if route.resource is not None else ""
 
 
 def request_id(request: web.Request) -> str:
