@@ -89,7 +89,9 @@ def _mount(app: web.Application, routes: Iterable[web.AbstractRouteDef]) -> None
         raise PluginError(f"a protocol's routes cannot be mounted: {error}") from error
     for place in added:
         if place in taken:
-            raise PluginError(f"{' '.join(place)} is taken already, by the server or another protocol")
+            raise PluginError(
+                f"{' '.join(place)} is taken already, by the server or another protocol"
+            )
         taken.add(place)
 
 
