@@ -124,7 +124,9 @@ async def _identify(request: web.Request, handler: Handler) -> web.StreamRespons
         return response
     finally:
         seconds = time.monotonic() - started
-        _log.info("%s %s %s %s %.3fs", name, request.method, request.path, status, seconds)
+        # As it was sent: decoded, a path may hold line ends, and with them lines of its own.
+        path = request.rel_url.raw_path
+        _log.info("%s %s %s %s %.3fs", name, request.method, path, status, seconds)
 
 
 @web.middleware
@@ -154,7 +156,11 @@ def _admit(api_key: str | None) -> Middleware:
         if api_key is not None and request.path != "/health":
             scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
             given = bearer if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-            if not hmac.compare_digest(given.strip().encode(), api_key.encode()):
+            # Neither a header nor an environment variable need be UTF-8.
+            if not hmac.compare_digest(
+                given.strip().encode(errors="surrogateescape"),
+                api_key.encode(errors="surrogateescape"),
+            ):
                 raise HttpError(
                     401,
                     "a valid API key is needed: 'Authorization: Bearer KEY'",
