@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -227,7 +228,9 @@ class Worker:
                 assert request.hidden is not None
                 pending = self._program.first(row, request.hidden, RoundMasks((request,)))
                 self._settle((request,), pending)
-            case DecodeUnit(requests):
+            case DecodeUnit(ready):
+                # By lane, so that the state of a full batch is one piece of memory.
+                requests = sorted(ready, key=lambda request: request.lane)
                 limits = [self._draft_limit(request) for request in requests]
                 statistics = [request.statistics for request in requests]
                 widths = self._policy.plan(limits, statistics)
@@ -323,7 +326,7 @@ class Worker:
         if reason in (FinishReason.CANCELLED, FinishReason.ERROR):
             request.publish(request.session.close())
         self._residents.remove(request)
-        self._free.append(request.lane)
+        insort(self._free, request.lane)
         # First the slot, then the news: who reads the end may submit at once. The news comes whatever
         # a drafter makes of the release.
         try:

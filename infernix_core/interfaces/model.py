@@ -52,6 +52,11 @@ class StateViews(Protocol):
         where the lanes lie side by side in order.
         """
 
+    def spare_slot(self, name: str, rows: int) -> Tensor:
+        """A buffer [rows, *shape] for what the SLOT records of these lanes are to become; its content is
+        lost with the next call, or with the write. ``write_slot`` takes it over without a copy where it covers every lane.
+        """
+
     def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
         """Overwrites the SLOT records of these lanes with ``value`` [N, *shape]."""
 

@@ -119,8 +119,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def attend_last(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """What :func:`attend` computes for one position, the last: query [1, Nq, D] gives [1, Nq * D].
 
-    One position sees everything, so the query heads of a KV head can stand as rows of one attention
-    without a mask.
+    It sees everything, so the query heads of a KV head can stand as rows of one attention without a mask.
     """
     _, query_heads, dim = query.shape
     grouped = query.view(1, keys.shape[1], -1, dim)

@@ -236,7 +236,7 @@ class _Loader:
                 for index, kind in enumerate(self.config.layer_types)
             ),
             final_norm=self._centred(f"{self.prefix}norm.weight"),
-            head=embedding if self.config.tied else self._matrix(self.head),
+            head=embedding if self.config.tied else for_products(self._matrix(self.head)),
         )
 
     def _layer(self, kind: str, prefix: str) -> LayerWeights:
@@ -256,13 +256,13 @@ class _Loader:
         if self.config.mixture is None:
             return MlpWeights(
                 gate_up=self._rows(prefix, "gate_proj", "up_proj"),
-                down=self._matrix(f"{prefix}down_proj.weight"),
+                down=for_products(self._matrix(f"{prefix}down_proj.weight")),
             )
         shared = ("shared_expert.gate_proj", "shared_expert.up_proj")
         gate_up, down = self._experts(f"{prefix}experts.", self.config.mixture)
         return MixtureWeights(
             inputs=self._rows(prefix, *shared, "gate", "shared_expert_gate"),
-            shared_down=self._matrix(f"{prefix}shared_expert.down_proj.weight"),
+            shared_down=for_products(self._matrix(f"{prefix}shared_expert.down_proj.weight")),
             gate_up=gate_up.unbind(),
             down=down.unbind(),
             chosen=self.config.mixture.chosen,
@@ -293,9 +293,9 @@ class _Loader:
         query_norm = self._centred(f"{prefix}q_norm.weight").expand(c.query_heads, -1)
         key_norm = self._centred(f"{prefix}k_norm.weight").expand(c.kv_heads, -1)
         return AttentionWeights(
-            inputs=torch.cat((query, keys, gate, values)),
+            inputs=for_products(torch.cat((query, keys, gate, values))),
             norm=torch.cat((query_norm, key_norm)),
-            out=self._matrix(f"{prefix}o_proj.weight"),
+            out=for_products(self._matrix(f"{prefix}o_proj.weight")),
         )
 
     def _delta(self, prefix: str) -> DeltaWeights:
@@ -306,14 +306,14 @@ class _Loader:
             decay_rate=-self._float(f"{prefix}A_log").exp(),
             dt_bias=self._float(f"{prefix}dt_bias"),
             norm=self._float(f"{prefix}norm.weight"),
-            out=self._matrix(f"{prefix}out_proj.weight"),
+            out=for_products(self._matrix(f"{prefix}out_proj.weight")),
         )
 
     def _matrix(self, name: str) -> Tensor:
         return self.tensors.read(name, self.device).to(self.dtype).contiguous()
 
     def _rows(self, prefix: str, *names: str) -> Tensor:
-        return torch.cat([self._matrix(f"{prefix}{name}.weight") for name in names])
+        return for_products(torch.cat([self._matrix(f"{prefix}{name}.weight") for name in names]))
 
     def _float(self, name: str) -> Tensor:
         return self.tensors.read(name, self.device).to(torch.float32)
@@ -321,6 +321,17 @@ class _Loader:
     def _centred(self, name: str) -> Tensor:
         weight = self._float(name)
         return weight if self.mlx else weight + 1
+
+
+def for_products(matrix: Tensor) -> Tensor:
+    """The matrix [O, I], laid out as its transpose where that is faster.
+
+    A float32 product of few rows is bound by reading the matrix. Of what a BLAS library on a CPU does with the
+    two layouts, the transpose's is read at up to twice the speed.
+    """
+    if matrix.device.type != "cpu" or matrix.dtype != torch.float32:
+        return matrix
+    return matrix.t().contiguous().t()
 
 
 def _find_prefix(tensors: CheckpointTensors) -> str:
