@@ -135,7 +135,7 @@ def transition(
     written.mul_(strength.reshape(-1, 1))
     after = torch.empty_like(flat) if out is None else out.view(flat.shape)
     torch.mul(flat, fade, out=after).addcmul_(key.unsqueeze(-1), written.unsqueeze(1))
-    overlap = torch.linalg.vecdot(query, key).unsqueeze(-1)
+    overlap = (query * key).sum(-1, keepdim=True)
     output = torch.addcmul(seen, overlap, written)
     return after.view(state.shape), output.view(rows, heads, value_dim)
 

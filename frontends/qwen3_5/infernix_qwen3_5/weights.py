@@ -30,7 +30,7 @@ class AttentionWeights:
     Attributes:
         inputs: [2*Nq*D + 2*Nkv*D, H]: queries, keys, output gates, values. (A checkpoint keeps each query
             head's gate beside it; here queries and keys lie together, to be normed and rotated at once.)
-        norm: float32 [Nq + Nkv, D], the zero-centred weight plus one of each query and key head.
+        norm: float32 [Nq + Nkv, D], of each query and key head: see :func:`norm_weight`.
         out: [H, Nq*D].
     """
 
@@ -48,7 +48,7 @@ class DeltaWeights:
         conv: float32 [K, C]: the taps, the oldest first.
         decay_rate: float32 [Nv]: -exp(A_log).
         dt_bias: float32 [Nv].
-        norm: float32 [Dv], a plain weight.
+        norm: float32 [Dv], see :func:`norm_weight`.
         out: [H, Nv*Dv].
     """
 
@@ -78,7 +78,7 @@ class LayerWeights:
     """One decoder layer.
 
     Attributes:
-        mixer_norm: float32 [H], plus one; ``mlp_norm`` likewise.
+        mixer_norm: float32 [H], see :func:`norm_weight`; ``mlp_norm`` likewise.
     """
 
     mixer_norm: Tensor
@@ -93,7 +93,7 @@ class ModelWeights:
 
     Attributes:
         embedding: [R, H] for the matrix's R rows, padding included.
-        final_norm: float32 [H], plus one.
+        final_norm: float32 [H], see :func:`norm_weight`.
         head: [R, H]; the embedding itself when tied.
     """
 
@@ -305,7 +305,7 @@ class _Loader:
             conv=conv.squeeze(2 if self.mlx else 1).t().contiguous(),
             decay_rate=-self._float(f"{prefix}A_log").exp(),
             dt_bias=self._float(f"{prefix}dt_bias"),
-            norm=self._float(f"{prefix}norm.weight"),
+            norm=norm_weight(self._float(f"{prefix}norm.weight")),
             out=for_products(self._matrix(f"{prefix}out_proj.weight")),
         )
 
@@ -320,7 +320,12 @@ class _Loader:
 
     def _centred(self, name: str) -> Tensor:
         weight = self._float(name)
-        return weight if self.mlx else weight + 1
+        return norm_weight(weight if self.mlx else weight + 1)
+
+
+def norm_weight(weight: Tensor) -> Tensor:
+    """The weight [D] of an RMS norm as ``layers.rms_norm`` takes it: times ``sqrt(D)``."""
+    return weight * weight.shape[-1] ** 0.5
 
 
 def for_products(matrix: Tensor) -> Tensor:
