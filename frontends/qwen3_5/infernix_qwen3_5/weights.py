@@ -229,6 +229,9 @@ class _Loader:
 
     def model(self) -> ModelWeights:
         embedding = self._matrix(f"{self.prefix}embed_tokens.weight")
+        if self.config.tied:
+            # Every token reads all of it as the head, and one row of it as the embedding.
+            embedding = for_products(embedding)
         return ModelWeights(
             embedding=embedding,
             layers=tuple(
