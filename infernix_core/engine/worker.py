@@ -268,6 +268,13 @@ class Worker:
                 outcome.cancelled = True
             elif row.failure is not None:
                 outcome.error = _failure(row.failure)
+            elif request.options.constraint_stats and len(row.kept_mass) != len(row.tokens):
+                # Its tokens are good, so nobody else is touched; but a report without it would look whole.
+                outcome.error = IntegrityError(
+                    f"{self._program.sampler} gives {len(row.kept_mass)} kept masses for "
+                    f"{len(row.tokens)} tokens, though they are asked for"
+                )
+                _log.error("a request's statistics cannot be given: %s", outcome.error)
             else:
                 try:
                     outcome.preview = request.session.preview(row.tokens)

@@ -16,6 +16,7 @@ from attrs import frozen
 from infernix_core.engine.service import GenerationService
 from infernix_core.errors import EngineUnavailable, PluginError
 from infernix_core.interfaces.protocol import ProtocolAdapter
+from infernix_core.origins import blamed, called
 from infernix_http.wire_errors import HttpError, wire_error
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,8 @@ def make_app(
     (``AppRunner``, ``run_app``), so that a client that goes away takes its request with it.
 
     Raises:
-        PluginError: Two protocols give the same path, or one gives ``/health``.
+        PluginError: Two protocols give the same path, or one gives ``/health``; or what a plugin's adapter gives
+            are no routes.
     """
     options = options if options is not None else ServerOptions()
     app = web.Application(
@@ -65,8 +67,9 @@ def make_app(
     )
     app[SERVICE] = service
     app.router.add_get("/health", _health)
+    owners = {_place(route): "the server" for route in app.router.routes()}
     for adapter in adapters:
-        _mount(app, adapter.routes(service))
+        _mount(app, adapter, service, owners)
 
     async def drain(_app: web.Application) -> None:
         await service.drain(options.drain_timeout)
@@ -80,19 +83,37 @@ def make_app(
     return app
 
 
-def _mount(app: web.Application, routes: Iterable[web.AbstractRouteDef]) -> None:
-    """Adds routes. Of two with one path, aiohttp would let the first answer and say nothing."""
-    taken = {_place(route) for route in app.router.routes()}
-    try:
-        added = [_place(route) for route in app.router.add_routes(routes)]
-    except RuntimeError as error:
-        raise PluginError(f"a protocol's routes cannot be mounted: {error}") from error
+def _mount(
+    app: web.Application,
+    adapter: ProtocolAdapter,
+    service: GenerationService,
+    owners: dict[tuple[str, str], str],
+) -> None:
+    """Adds an adapter's routes. Of two with one path, aiohttp would let the first answer and say nothing."""
+    owner = called(adapter, "protocol adapter")
+    with blamed(adapter):
+        routes = list(adapter.routes(service))
+        if strange := [route for route in routes if not isinstance(route, web.AbstractRouteDef)]:
+            kind = type(strange[0]).__name__
+            raise TypeError(f"routes() gives a {kind}, not a route such as web.post(…)")
+        for route in routes:
+            if isinstance(route, web.RouteDef):
+                # aiohttp notices some of these by itself, and does not know whose they are.
+                _require_free((route.method, route.path), owners, owner)
+        try:
+            added = [_place(route) for route in app.router.add_routes(routes)]
+        except RuntimeError as error:
+            raise PluginError(f"the routes of {owner} cannot be mounted: {error}") from error
     for place in added:
-        if place in taken:
-            raise PluginError(
-                f"{' '.join(place)} is taken already, by the server or another protocol"
-            )
-        taken.add(place)
+        _require_free(place, owners, owner)
+        owners[place] = owner
+
+
+def _require_free(place: tuple[str, str], owners: dict[tuple[str, str], str], owner: str) -> None:
+    if place in owners:
+        raise PluginError(
+            f"{' '.join(place)} is given by {owners[place]} and by {owner}; leave one out"
+        )
 
 
 def _place(route: web.AbstractRoute) -> tuple[str, str]:
