@@ -16,14 +16,17 @@ from torch import Tensor
 
 
 class StateKind(enum.Enum):
-    """How a piece of state relates to a sequence."""
+    """How a piece of state relates to a sequence.
+
+    Attributes:
+        PAGED: One record per position: [position, *shape]. Rewinding is free: later positions are overwritten.
+        SLOT: One record per sequence: [*shape]. Changed only by prefill and by ``fold``.
+        RECORD: One record per column of a verify: [column, *shape]. What ``fold`` replays; dropped afterwards.
+    """
 
     PAGED = "paged"
-    """One record per position: [position, *shape]. Rewinding is free: later positions are overwritten."""
     SLOT = "slot"
-    """One record per sequence: [*shape]. Changed only by prefill and by ``fold``."""
     RECORD = "record"
-    """One record per column of a verify: [column, *shape]. What ``fold`` replays; dropped afterwards."""
 
 
 @frozen
@@ -74,12 +77,16 @@ class StateViews(Protocol):
 
 
 class StepKind(enum.Enum):
-    """Which form of the recurrent layers runs."""
+    """Which form of the recurrent layers runs.
+
+    Attributes:
+        PREFILL: One row of prompt tokens. SLOT state is advanced in place. ``start`` is a multiple of the model's
+            grid.
+        VERIFY: W columns per row from the committed state. SLOT state is only read; RECORDs are written.
+    """
 
     PREFILL = "prefill"
-    """One row of prompt tokens. SLOT state is advanced in place. ``start`` is a multiple of the model's grid."""
     VERIFY = "verify"
-    """W columns per row from the committed state. SLOT state is only read; RECORDs are written."""
 
 
 @frozen
