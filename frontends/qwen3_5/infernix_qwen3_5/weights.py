@@ -328,7 +328,7 @@ class _Loader:
 
 def norm_weight(weight: Tensor) -> Tensor:
     """The weight [D] of an RMS norm as ``layers.rms_norm`` takes it: times ``sqrt(D)``."""
-    return weight * weight.shape[-1] ** 0.5
+    return weight * float(weight.shape[-1]) ** 0.5
 
 
 def for_products(matrix: Tensor) -> Tensor:
