@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import torch
@@ -328,7 +329,7 @@ class _Loader:
 
 def norm_weight(weight: Tensor) -> Tensor:
     """The weight [D] of an RMS norm as ``layers.rms_norm`` takes it: times ``sqrt(D)``."""
-    return weight * float(weight.shape[-1]) ** 0.5
+    return weight * math.sqrt(weight.shape[-1])
 
 
 def for_products(matrix: Tensor) -> Tensor:
