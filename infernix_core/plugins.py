@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import pluggy
@@ -20,7 +26,8 @@ from infernix_core.descriptors import (
     SamplerPlugin,
     SpeculativeBackendPlugin,
 )
-from infernix_core.errors import CheckpointError, PluginError
+from infernix_core.errors import CheckpointError, InfernixError, PluginError
+from infernix_core.origins import MEMBERS, FromPlugin, Origin
 
 GROUP = "infernix"
 LOAD_VARIABLE = "INFERNIX_LOAD_PLUGINS"
@@ -37,7 +44,12 @@ FAMILIES: Mapping[str, tuple[type, str]] = {
     "infernix_bundled_checkpoints": (BundledCheckpoint, "bundled checkpoint"),
 }
 
+#: Families of which a user chooses one by name, with the option of this name.
+CHOSEN = {"mask provider": "mask_provider", "sampler": "sampler", "speculative backend": "spec"}
+
 Descriptor = TypeVar("Descriptor")
+
+_current: ContextVar[PluginRegistry] = ContextVar("registry")
 
 
 @frozen
@@ -49,7 +61,7 @@ class PluginRecord:
         value: The module it names.
         distribution: Where it comes from; all of them when several name the same value.
         version: That distribution's version.
-        status: ``loaded``, ``blocked``, or ``failed: <why>``.
+        status: ``loaded``, ``blocked``, or ``failed: <why>``. See also :meth:`PluginRegistry.doubled`.
         provides: What its hooks yielded, as ``family name``.
     """
 
@@ -84,7 +96,7 @@ class PluginRegistry:
     def discover(
         cls,
         *,
-        environment: Mapping[str, str] = os.environ,
+        environment: Mapping[str, str] | None = None,
         points: Iterable[EntryPoint] | None = None,
         strict: bool = True,
     ) -> PluginRegistry:
@@ -94,7 +106,7 @@ class PluginRegistry:
         names ones to leave out. Both are comma-separated.
 
         Args:
-            environment: Where the two variables are read.
+            environment: Where the two variables are read; by default the process's.
             points: Entry points to use instead of the installed ones.
             strict: Raise for a plugin that fails to load; otherwise record why it did.
 
@@ -102,6 +114,7 @@ class PluginRegistry:
             PluginError: A name is doubled, a variable names no plugin, or a plugin does not load.
         """
         registry = cls()
+        environment = os.environ if environment is None else environment
         found = _merge(entry_points(group=GROUP) if points is None else points)
         allowed = _names(environment.get(LOAD_VARIABLE))
         blocked = _names(environment.get(BLOCK_VARIABLE)) or frozenset()
@@ -119,25 +132,36 @@ class PluginRegistry:
                     provides = registry.register(point.load(), name)
                     status = "loaded"
                 except Exception as error:
-                    status = f"failed: {type(error).__name__}: {error}".replace("\n", " ")
+                    what = "" if isinstance(error, InfernixError) else f"{type(error).__name__}: "
+                    why = " ".join(f"{what}{error}".split())
+                    status = f"failed: {why}"
                     if strict:
                         raise PluginError(
-                            f"plugin {name!r} of {distributions} does not load: "
-                            f"{type(error).__name__}: {error}; {BLOCK_VARIABLE}={name} leaves it out"
+                            f"plugin {name!r} of {distributions} does not load: {why}; "
+                            f"{BLOCK_VARIABLE}={name} leaves it out"
                         ) from error
             registry.records.append(
                 PluginRecord(name, point.value, distributions, version, status, provides)
             )
         return registry
 
+    @classmethod
+    def current(cls) -> PluginRegistry:
+        """The registry that is making something, for plugins that build on what others give; else what is installed.
+
+        It is known while ``create`` runs, and the methods of what that made.
+        """
+        return _current.get(None) or cls.discover()
+
     def register(self, module: object, name: str) -> tuple[str, ...]:
         """Registers one plugin and returns what it provides.
 
         Raises:
-            PluginError: A hook is misspelt, fails, or yields something else than its descriptor.
+            PluginError: A hook is misspelt, unmarked or missing, or yields something else than its descriptors.
         """
-        self._manager.register(module, name)
+        _check_hooks(module, name)
         try:
+            self._manager.register(module, name)
             self._manager.check_pending()
             yielded: list[tuple[str, Any]] = []
             for caller in self._manager.get_hookcallers(module) or []:
@@ -145,14 +169,9 @@ class PluginRegistry:
                 implementation = next(
                     impl for impl in caller.get_hookimpls() if impl.plugin_name == name
                 )
-                yielded_here: Any = implementation.function()
-                for descriptor in yielded_here:
-                    if not isinstance(descriptor, kind):
-                        raise PluginError(
-                            f"hook {caller.name} of plugin {name!r} yields a "
-                            f"{type(descriptor).__name__}, not a {kind.__name__}"
-                        )
-                    yielded.append((label, descriptor))
+                hook = f"hook {caller.name} of plugin {name!r}"
+                descriptors = _descriptors(implementation.function(), kind, hook)
+                yielded += [(label, descriptor) for descriptor in descriptors]
         except pluggy.PluginValidationError as error:
             self._manager.unregister(name=name)
             raise PluginError(f"plugin {name!r}: {error}") from error
@@ -163,6 +182,18 @@ class PluginRegistry:
             family = self._families[type(descriptor)]
             family.by_name.setdefault(descriptor.name, []).append((name, descriptor))
         return tuple(f"{label} {descriptor.name}" for label, descriptor in yielded)
+
+    def doubled(self) -> dict[str, list[str]]:
+        """Per plugin, which of its descriptors another one gives too, and which one that is."""
+        found: dict[str, list[str]] = {}
+        for family in self._families.values():
+            for name, entries in family.by_name.items():
+                for plugin, _ in entries:
+                    others = " and ".join(repr(other) for other, _ in entries if other != plugin)
+                    if others:
+                        text = f"{family.kind} {name!r} is given by plugin {others} too"
+                        found.setdefault(plugin, []).append(text)
+        return found
 
     def all(self, kind: type[Descriptor]) -> list[Descriptor]:
         """Every descriptor of one family, by name.
@@ -194,14 +225,65 @@ class PluginRegistry:
         descriptor: Descriptor = entries[0][1]
         return descriptor
 
+    def origin(self, kind: type[Any], name: str) -> Origin:
+        """Which plugin gives the descriptor of that name.
+
+        Raises:
+            PluginError: See :meth:`get`.
+        """
+        self.get(kind, name)
+        family = self._families[kind]
+        plugin, _ = family.by_name[name][0]
+        remedy = f"{BLOCK_VARIABLE}={plugin} leaves it out"
+        if family.kind in CHOSEN:
+            remedy = f"choose another one ({CHOSEN[family.kind]}), or {remedy}"
+        return Origin(family.kind, name, plugin, remedy)
+
+    def create(self, kind: type[Any], name: str) -> Any:
+        """Makes what the descriptor of that name stands for: the family's root object.
+
+        Faults in its ``create``, and in the methods of what that makes, are errors that name the plugin.
+
+        Raises:
+            PluginError: See :meth:`get`; or it cannot be made.
+        """
+        descriptor, origin = self.get(kind, name), self.origin(kind, name)
+        with origin.blamed(), self._current():
+            made = descriptor.create()
+            origin.require(made, tuple(MEMBERS[origin.family]), "create()")
+            return FromPlugin(made, origin, self._current)
+
+    def path(self, checkpoint: BundledCheckpoint) -> Path:
+        """The directory of a bundled checkpoint.
+
+        Raises:
+            PluginError: It does not tell one.
+        """
+        origin = self.origin(BundledCheckpoint, checkpoint.name)
+        with origin.blamed():
+            return Path(checkpoint.path())
+
+    @contextmanager
+    def _current(self) -> Iterator[None]:
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
     def frontend_for(self, config: dict[str, object], source: object) -> ModelFrontendPlugin:
         """The one frontend that recognises a checkpoint's ``config.json``.
 
         Raises:
             CheckpointError: None or several recognise it.
+            PluginError: One of them fails at that.
         """
         frontends = self.all(ModelFrontendPlugin)
-        matching = [frontend for frontend in frontends if frontend.recognises(config)]
+        matching = []
+        for frontend in frontends:
+            with self.origin(ModelFrontendPlugin, frontend.name).blamed():
+                if frontend.recognises(config):
+                    matching.append(frontend)
         if len(matching) == 1:
             return matching[0]
         names = ", ".join(frontend.name for frontend in matching or frontends) or "none"
@@ -212,6 +294,69 @@ class PluginRegistry:
                 f"{BLOCK_VARIABLE}"
             )
         raise CheckpointError(f"{source}: no frontend knows {what}; installed frontends: {names}")
+
+
+def _check_hooks(module: object, plugin: str) -> None:
+    """Refuses what pluggy would pass over in silence: unmarked, misspelt and missing hooks.
+
+    Raises:
+        PluginError: Says which, and what was probably meant.
+    """
+    where = getattr(module, "__name__", type(module).__name__)
+    marked = False
+    for attribute in dir(module):
+        value = getattr(module, attribute, None)
+        options = getattr(value, f"{hookspecs.PROJECT}_impl", None)
+        if not isinstance(options, dict):
+            unmarked = attribute.startswith(f"{hookspecs.PROJECT}_")
+            if unmarked and isinstance(value, FunctionType) and _meant(attribute):
+                raise PluginError(f"function {attribute!r} in {where} has no @hookimpl")
+            continue
+        marked = True
+        hook = options.get("specname") or attribute
+        if hook not in FAMILIES and not options.get("optionalhook"):
+            meant = _meant(hook)
+            guess = f"did you mean {meant!r}?" if meant else f"hooks are {', '.join(FAMILIES)}"
+            raise PluginError(f"plugin {plugin!r}: there is no hook {hook!r} (in {where}); {guess}")
+    if not marked:
+        raise PluginError(
+            f"plugin {plugin!r} gives nothing: {where} has no function with @hookimpl; hooks are "
+            f"{', '.join(FAMILIES)}"
+        )
+
+
+def _meant(name: str) -> str | None:
+    return next(iter(get_close_matches(name, FAMILIES, n=1, cutoff=0.8)), None)
+
+
+def _descriptors(result: Any, kind: Any, hook: str) -> list[Any]:
+    """What a hook gave, checked.
+
+    Raises:
+        PluginError: It is something else than descriptors of the hook's kind.
+    """
+    if isinstance(result, kind):
+        raise PluginError(f"{hook} returns one {kind.__name__}, not several; yield it")
+    if not isinstance(result, Iterable):
+        raise PluginError(f"{hook} returns a {type(result).__name__}; yield {kind.__name__}s")
+    found: list[Any] = list(result)
+    for descriptor in found:
+        if not isinstance(descriptor, kind):
+            raise PluginError(f"{hook} yields a {type(descriptor).__name__}, not a {kind.__name__}")
+        for attribute in ("create", "recognises", "path", "add_arguments", "run"):
+            if not callable(getattr(descriptor, attribute, len)):
+                raise PluginError(
+                    f"{hook} yields a {kind.__name__} whose {attribute} is "
+                    f"{getattr(descriptor, attribute)!r}, not a function"
+                )
+        if not isinstance(descriptor.name, str) or not descriptor.name:
+            raise PluginError(
+                f"{hook} yields a {kind.__name__} whose name is {descriptor.name!r}, not a string"
+            )
+    for name, times in Counter(descriptor.name for descriptor in found).items():
+        if times > 1:
+            raise PluginError(f"{hook} yields {name!r} {times} times")
+    return found
 
 
 def _names(value: str | None) -> frozenset[str] | None:

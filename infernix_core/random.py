@@ -15,7 +15,14 @@ _MASK = 0xFFFFFFFF
 
 
 class Purpose(enum.IntEnum):
-    """What a draw is for. Distinct purposes at one position are independent."""
+    """What a draw is for. Distinct purposes at one position are independent.
+
+    Attributes:
+        SAMPLE: The token of a column: in ordinary decoding, against a one-hot draft, and after the last draft.
+        DRAFT: A drafter's own draw of a draft.
+        ACCEPT: Whether a draft that was drawn from q stands: u of ``u * q < p``.
+        RESAMPLE: The token in the place of such a draft that does not stand, from max(p - q, 0).
+    """
 
     SAMPLE = 0
     DRAFT = 1

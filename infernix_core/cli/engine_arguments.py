@@ -102,6 +102,7 @@ def resolve_model(model: str | None, registry: PluginRegistry) -> ModelChoice:
     Raises:
         InvalidOption: No model was given and none is bundled.
         CheckpointError: It is neither a directory nor a bundled checkpoint's name.
+        PluginError: A bundled checkpoint does not tell its directory.
     """
     bundled = registry.all(BundledCheckpoint)
     names = ", ".join(checkpoint.name for checkpoint in bundled) or "none"
@@ -111,12 +112,12 @@ def resolve_model(model: str | None, registry: PluginRegistry) -> ModelChoice:
             raise InvalidOption(
                 f"give MODEL: {len(defaults)} default checkpoints are bundled (bundled: {names})"
             )
-        return ModelChoice(defaults[0].name, defaults[0].path())
+        return ModelChoice(defaults[0].name, registry.path(defaults[0]))
     if model and Path(model).is_dir():
         return ModelChoice(Path(model).resolve().name, Path(model))
     for checkpoint in bundled:
         if checkpoint.name == model:
-            return ModelChoice(model, checkpoint.path())
+            return ModelChoice(model, registry.path(checkpoint))
     message = f"{model!r} is neither a checkpoint directory nor a bundled checkpoint ({names})"
     if Path(model).is_file():
         message += "; give the directory that holds the file"

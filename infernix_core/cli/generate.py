@@ -118,8 +118,8 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     prompt = _prompt(namespace)
     model = resolve_model(namespace.model, registry)
     if constraint is not None:
-        provider = registry.get(MaskProviderPlugin, namespace.mask_provider)
-        explain_constraint(constraint, provider.create())
+        provider = registry.create(MaskProviderPlugin, namespace.mask_provider)
+        explain_constraint(constraint, provider)
 
     from infernix_core.cli.terminal import StatusLine
     from infernix_core.engine.engine import Engine

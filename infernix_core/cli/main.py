@@ -60,14 +60,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is None:
             raise InvalidOption("standard output is closed", hint="redirect it to a file")
         # Listing plugins must work when one of them is broken.
-        registry = PluginRegistry.discover(strict=arguments[:1] != ["plugins"])
+        listing = arguments[:1] == ["plugins"]
+        registry = PluginRegistry.discover(strict=not listing)
         taken = {command.name for command in CORE_COMMANDS}
-        extra = registry.all(CliCommand)
-        for command in extra:
+        extra = [] if listing else registry.all(CliCommand)
+        for command in tuple(extra):
             if command.name in taken:
                 raise PluginError(
-                    f"a plugin gives the command {command.name!r}, which is the core's"
+                    f"{registry.origin(CliCommand, command.name)} takes a name of the core's"
                 )
+            extra[extra.index(command)] = _blaming(command, registry)
         parser = build_parser(sorted((*CORE_COMMANDS, *extra), key=lambda command: command.name))
         namespace, unknown = parser.parse_known_args(arguments)
         if unknown:
@@ -96,6 +98,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"infernix: error: {one_line(error)}", file=sys.stderr)
         usage = isinstance(error, InvalidOption | PluginError)
         return exit_codes.USAGE if usage else exit_codes.REQUEST
+
+
+def _blaming(command: CliCommand, registry: PluginRegistry) -> CliCommand:
+    """The command, whose faults while it declares its options name the plugin: they would stop every command."""
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        with registry.origin(CliCommand, command.name).blamed():
+            command.add_arguments(parser)
+
+    return evolve(command, add_arguments=add_arguments)
 
 
 def name_option(error: RequestError, namespace: argparse.Namespace) -> None:

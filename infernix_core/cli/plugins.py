@@ -18,14 +18,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
-    """Prints one line per plugin; 1 when any failed to load."""
+    """Prints one line per plugin; 1 when any failed to load or gives what another one gives too."""
+    doubled = registry.doubled()
     rows = [
         (
             record.name,
             ", ".join(record.provides) or "-",
             record.distribution,
             record.version,
-            record.status,
+            "; ".join([record.status, *doubled.get(record.name, ())]),
         )
         for record in registry.records
     ]
@@ -37,7 +38,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             print("  ".join(cells).rstrip())
     failed = any(record.status.startswith("failed") for record in registry.records)
-    return exit_codes.REQUEST if failed else exit_codes.DONE
+    return exit_codes.REQUEST if failed or doubled else exit_codes.DONE
 
 
 COMMAND = CliCommand(

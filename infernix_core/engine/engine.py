@@ -17,6 +17,7 @@ from attrs import evolve
 
 from infernix_core.descriptors import (
     MaskProviderPlugin,
+    ModelFrontendPlugin,
     SamplerPlugin,
     SpeculativeBackendPlugin,
 )
@@ -136,19 +137,20 @@ class Engine:
 
         Raises:
             CheckpointError: The directory cannot be loaded.
-            PluginError: A named plugin is missing or doubled.
+            PluginError: A named plugin is missing, doubled, or cannot be used.
             InvalidOption: An option contradicts the checkpoint.
         """
         options = options if options is not None else EngineOptions()
         registry = registry if registry is not None else PluginRegistry.discover()
         directory = Path(directory)
-        provider = registry.get(MaskProviderPlugin, options.mask_provider)
-        sampler = registry.get(SamplerPlugin, options.sampler)
+        # What can be found wrong without the weights is found before they are read.
+        registry.get(MaskProviderPlugin, options.mask_provider)
+        sampler = registry.create(SamplerPlugin, options.sampler)
         backend = None
         if options.spec is not None:
-            backend = registry.get(SpeculativeBackendPlugin, options.spec)
+            backend = registry.create(SpeculativeBackendPlugin, options.spec)
         frontend = registry.frontend_for(read_config(directory), directory)
-        model = frontend.create().load(
+        model = registry.create(ModelFrontendPlugin, frontend.name).load(
             directory,
             LoadOptions(
                 device=checked_device(options.device),
@@ -158,9 +160,9 @@ class Engine:
         )
         return cls(
             model,
-            mask_provider=provider.create,
-            sampler=sampler.create(),
-            backend=backend.create() if backend is not None else None,
+            mask_provider=lambda: registry.create(MaskProviderPlugin, options.mask_provider),
+            sampler=sampler,
+            backend=backend,
             options=options,
         )
 

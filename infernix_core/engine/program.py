@@ -16,6 +16,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 from torch import Tensor
 
+from infernix_core.engine.sampled_rows import RowCheck
 from infernix_core.engine.state import LaneState
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.model import ForwardBatch, StepKind, TargetModel
@@ -35,6 +36,7 @@ from infernix_core.interfaces.speculative import (
     SpeculativeBackend,
 )
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_core.origins import blamed, called
 
 
 @frozen
@@ -138,7 +140,9 @@ class Program:
         self._drafter: BoundBackend | None = None
         if backend is not None:
             self._drafter = backend.bind(target, vocabulary, lanes=lanes, width=drafts)
-        self._features = tuple(self._drafter.features()) if self._drafter is not None else ()
+        with blamed(backend):
+            self._features = tuple(self._drafter.features()) if self._drafter is not None else ()
+            drafter_states = tuple(self._drafter.states()) if self._drafter is not None else ()
         generable = torch.ones(vocabulary.size, dtype=torch.bool)
         generable[list(vocabulary.ids(TokenClass.FORBIDDEN))] = False
         self._plan: SamplerPlan = sampler.plan(
@@ -152,9 +156,12 @@ class Program:
                 deterministic=deterministic,
             )
         )
-        drafter_states = self._drafter.states() if self._drafter is not None else ()
+        with blamed(sampler):
+            sampler_states = tuple(self._plan.states())
+        self.sampler = called(sampler, "sampler")
+        self._row_check = RowCheck(self.sampler, vocabulary)
         self.state = LaneState(
-            (*target.states(), *drafter_states, *self._plan.states()),
+            (*target.states(), *drafter_states, *sampler_states),
             lanes,
             capacity,
             self.width,
@@ -340,7 +347,7 @@ class Program:
             drafts = proposal.ids[:, : columns - 1]
         penalised = any(row.config.penalised for row in rows)
         lanes = [row.lane for row in rows]
-        return self._plan.run(
+        sampled = self._plan.run(
             SamplingRound(
                 logits=logits,
                 drafts=drafts,
@@ -354,6 +361,7 @@ class Program:
                 kept_mass=tuple(row.kept_mass for row in rows),
             )
         )
+        return self._row_check(sampled, states, drafts, self._masks)
 
     def _states(
         self,

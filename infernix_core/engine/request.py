@@ -70,12 +70,17 @@ class RequestOptions:
 
 
 class FinishReason(enum.Enum):
-    """Why an output ended."""
+    """Why an output ended.
+
+    Attributes:
+        STOP: The model, a constraint's end, or a stop condition ended it.
+        LENGTH: The token limit or the context ended it; a constrained content may be incomplete.
+        CANCELLED: The caller, or the engine's end, cancelled it; the text is a part.
+        ERROR: It failed, and the result's ``error`` says why; the text is a part.
+    """
 
     STOP = "stop"
-    """The model, a constraint's end, or a stop condition ended it."""
     LENGTH = "length"
-    """The token limit or the context ended it; a constrained content may be incomplete."""
     CANCELLED = "cancelled"
     ERROR = "error"
 
@@ -185,7 +190,10 @@ class GenerationResult:
     error: ErrorReport | None = None
 
     def raise_for_error(self) -> GenerationResult:
-        """The result itself, or the error that ended the request."""
+        """The result itself, or the error that ended the request.
+
+        A CANCELLED result has no error: its text is a part.
+        """
         if self.error is not None:
             raise self.error.error
         return self

@@ -34,7 +34,15 @@ from infernix_core.interfaces.speculative import RowStatistics
 
 
 class Stage(enum.Enum):
-    """Where a request is in its life."""
+    """Where a request is in its life.
+
+    Attributes:
+        WAITING: For a lane.
+        PREFILL: Its prompt is being executed.
+        FIRST: Its first token is to be chosen.
+        DECODE: It takes part in rounds.
+        FINISHED: Its end was published.
+    """
 
     WAITING = "waiting"
     PREFILL = "prefill"

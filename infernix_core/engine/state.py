@@ -31,6 +31,7 @@ class LaneState:
     width: int
     device: torch.device
     _tensors: dict[str, Tensor] = field(factory=dict, init=False)
+    _spares: dict[str, Tensor] = field(factory=dict, init=False)
     _slots: tuple[str, ...] = field(default=(), init=False)
     _indices: dict[tuple[int, ...], Tensor | slice] = field(factory=dict, init=False)
 
@@ -69,11 +70,29 @@ class LaneState:
         tensor = self._tensors[name]
         return tensor[index] if isinstance(index, slice) else tensor.index_select(0, index)
 
+    def spare_slot(self, name: str, rows: int) -> Tensor:
+        """See ``StateViews``."""
+        spare = self._spares.get(name)
+        if spare is None:
+            # It may become the state itself, which is changed outside of inference mode too.
+            with torch.inference_mode(False):
+                spare = self._spares[name] = torch.zeros_like(self._tensors[name])
+        return spare[:rows]
+
     def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
         """See ``StateViews``."""
         index = self._index(lanes)
         if isinstance(index, slice):
-            self._tensors[name][index] = value
+            spare = self._spares.get(name)
+            if (
+                spare is not None
+                and value.data_ptr() == spare.data_ptr()
+                and value.shape == spare.shape
+                and value.is_contiguous()
+            ):
+                self._spares[name], self._tensors[name] = self._tensors[name], spare
+            else:
+                self._tensors[name][index] = value
         else:
             self._tensors[name].index_copy_(0, index, value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -227,7 +228,9 @@ class Worker:
                 assert request.hidden is not None
                 pending = self._program.first(row, request.hidden, RoundMasks((request,)))
                 self._settle((request,), pending)
-            case DecodeUnit(requests):
+            case DecodeUnit(ready):
+                # By lane, so that the state of a full batch is one piece of memory.
+                requests = sorted(ready, key=lambda request: request.lane)
                 limits = [self._draft_limit(request) for request in requests]
                 statistics = [request.statistics for request in requests]
                 widths = self._policy.plan(limits, statistics)
@@ -265,6 +268,13 @@ class Worker:
                 outcome.cancelled = True
             elif row.failure is not None:
                 outcome.error = _failure(row.failure)
+            elif request.options.constraint_stats and len(row.kept_mass) != len(row.tokens):
+                # Its tokens are good, so nobody else is touched; but a report without it would look whole.
+                outcome.error = IntegrityError(
+                    f"{self._program.sampler} gives {len(row.kept_mass)} kept masses for "
+                    f"{len(row.tokens)} tokens, though they are asked for"
+                )
+                _log.error("a request's statistics cannot be given: %s", outcome.error)
             else:
                 try:
                     outcome.preview = request.session.preview(row.tokens)
@@ -323,7 +333,7 @@ class Worker:
         if reason in (FinishReason.CANCELLED, FinishReason.ERROR):
             request.publish(request.session.close())
         self._residents.remove(request)
-        self._free.append(request.lane)
+        insort(self._free, request.lane)
         # First the slot, then the news: who reads the end may submit at once. The news comes whatever
         # a drafter makes of the release.
         try:

@@ -49,14 +49,17 @@ class PromptInput:
 
 
 class StartPhase(enum.Enum):
-    """Where the output of a prepared prompt starts."""
+    """Where the output of a prepared prompt starts.
+
+    Attributes:
+        REASONING: Inside the model's thinking block.
+        CONTENT: At the assistant's content.
+        RAW: Plain continuation: no framing at all.
+    """
 
     REASONING = "reasoning"
-    """Inside the model's thinking block."""
     CONTENT = "content"
-    """At the assistant's content."""
     RAW = "raw"
-    """Plain continuation: no framing at all."""
 
 
 @frozen
@@ -75,7 +78,12 @@ class PreparedPrompt:
 
 
 class Channel(enum.Enum):
-    """What a piece of output text is."""
+    """What a piece of output text is.
+
+    Attributes:
+        REASONING: What the model thinks before it answers; never constrained.
+        CONTENT: The answer: what a constraint shapes, and stop strings end.
+    """
 
     REASONING = "reasoning"
     CONTENT = "content"

@@ -16,14 +16,17 @@ from torch import Tensor
 
 
 class StateKind(enum.Enum):
-    """How a piece of state relates to a sequence."""
+    """How a piece of state relates to a sequence.
+
+    Attributes:
+        PAGED: One record per position: [position, *shape]. Rewinding is free: later positions are overwritten.
+        SLOT: One record per sequence: [*shape]. Changed only by prefill and by ``fold``.
+        RECORD: One record per column of a verify: [column, *shape]. What ``fold`` replays; dropped afterwards.
+    """
 
     PAGED = "paged"
-    """One record per position: [position, *shape]. Rewinding is free: later positions are overwritten."""
     SLOT = "slot"
-    """One record per sequence: [*shape]. Changed only by prefill and by ``fold``."""
     RECORD = "record"
-    """One record per column of a verify: [column, *shape]. What ``fold`` replays; dropped afterwards."""
 
 
 @frozen
@@ -52,6 +55,11 @@ class StateViews(Protocol):
         where the lanes lie side by side in order.
         """
 
+    def spare_slot(self, name: str, rows: int) -> Tensor:
+        """A buffer [rows, *shape] for what the SLOT records of these lanes are to become; its content is
+        lost with the next call, or with the write. ``write_slot`` takes it over without a copy where it covers every lane.
+        """
+
     def write_slot(self, name: str, lanes: Sequence[int], value: Tensor) -> None:
         """Overwrites the SLOT records of these lanes with ``value`` [N, *shape]."""
 
@@ -69,12 +77,16 @@ class StateViews(Protocol):
 
 
 class StepKind(enum.Enum):
-    """Which form of the recurrent layers runs."""
+    """Which form of the recurrent layers runs.
+
+    Attributes:
+        PREFILL: One row of prompt tokens. SLOT state is advanced in place. ``start`` is a multiple of the model's
+            grid.
+        VERIFY: W columns per row from the committed state. SLOT state is only read; RECORDs are written.
+    """
 
     PREFILL = "prefill"
-    """One row of prompt tokens. SLOT state is advanced in place. ``start`` is a multiple of the model's grid."""
     VERIFY = "verify"
-    """W columns per row from the committed state. SLOT state is only read; RECORDs are written."""
 
 
 @frozen

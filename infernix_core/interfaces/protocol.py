@@ -19,5 +19,6 @@ class ProtocolAdapter(Protocol):
 
         Handlers use the service's public methods only, never block the loop, and cancel the generation
         when they are cancelled themselves: the server cancels a handler whose client is gone. An
-        ``InfernixError`` that a handler lets through becomes a response of the server's own shape.
+        ``InfernixError`` that a handler lets through becomes a response of the server's own shape; once a
+        stream has begun, whatever a handler lets through cuts the connection.
         """

@@ -56,20 +56,29 @@ class SamplingConfig:
 
 
 class MaskState(enum.IntEnum):
-    """What a column of a row's masks means."""
+    """What a column of a row's masks means.
+
+    Attributes:
+        UNCONSTRAINED: No grammar: every generable token is legal.
+        READY: The prefix is legal and the mask is built.
+        DEAD_END: The prefix is legal and nothing may follow. Fails the row only when verification reaches it.
+        UNREACHABLE: An earlier draft was illegal or ended the output; the column has no meaning.
+    """
 
     UNCONSTRAINED = 0
-    """No grammar: every generable token is legal."""
     READY = 1
-    """The prefix is legal and the mask is built."""
     DEAD_END = 2
-    """The prefix is legal and nothing may follow. Fails the row only when verification reaches it."""
     UNREACHABLE = 3
-    """An earlier draft was illegal or ended the output; the column has no meaning."""
 
 
 class PendingRowFailure(enum.Enum):
-    """Why a row yields nothing this round."""
+    """Why a row yields nothing this round.
+
+    Attributes:
+        DEAD_END: A column was reached where no generable token is legal.
+        NON_FINITE_LOGITS: A column was reached whose logits leave no finite candidate: NaN or +inf at a legal
+            token, or -inf at all of them.
+    """
 
     DEAD_END = "dead end"
     NON_FINITE_LOGITS = "non-finite logits"

@@ -11,16 +11,19 @@ from infernix_core.errors import IntegrityError
 
 
 class TokenClass(enum.IntEnum):
-    """What a token may be used for."""
+    """What a token may be used for.
+
+    Attributes:
+        TEXT: Ordinary text: matched by its bytes.
+        FRAMING: A control token of the output framing, such as ``</think>``: matched by its id only.
+        END: Ends the output.
+        FORBIDDEN: Never generated: padding, media, turn openers.
+    """
 
     TEXT = 0
-    """Ordinary text: matched by its bytes."""
     FRAMING = 1
-    """A control token of the output framing, such as ``</think>``: matched by its id only."""
     END = 2
-    """Ends the output."""
     FORBIDDEN = 3
-    """Never generated: padding, media, turn openers."""
 
 
 @define(eq=False, slots=False)

@@ -13,6 +13,7 @@ import importlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,10 @@ def write_checkpoint(
     tokenizer_config: Mapping[str, Any] | None = None,
     files: Mapping[str, str | Mapping[str, Any]] | None = None,
     seed: int = 0,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | str = torch.float32,
     shards: int = 1,
 ) -> Path:
-    """Writes a checkpoint in the layout of Hugging Face.
+    """Writes a checkpoint in the layout of Hugging Face. A failure leaves nothing behind.
 
     Args:
         directory: Made if need be. It must hold no checkpoint yet: real weights are not overwritten by noise.
@@ -103,7 +104,7 @@ def write_checkpoint(
         tokenizer_config: ``tokenizer_config.json``, written when there is a tokenizer.
         files: Further files by name: text as it stands, or an object as JSON.
         seed: Other seeds give other weights.
-        dtype: Of tensors whose spec names none.
+        dtype: Of tensors whose spec names none; or its name, such as ``"bfloat16"``.
         shards: Files of about equal size, with an index; 1 is a single file without.
 
     Returns:
@@ -112,40 +113,74 @@ def write_checkpoint(
     Raises:
         FileExistsError: The directory holds a configuration or weights.
         ImportError: safetensors is not installed.
-        ValueError: There are fewer tensors than shards, or no shard.
+        ValueError: There are fewer tensors than shards, or no shard; or ``dtype`` is none.
     """
     save_file = _library("safetensors.torch").save_file
+    dtype = as_dtype(dtype)
     if not 1 <= shards <= max(1, len(tensors)):
         raise ValueError(f"{len(tensors)} tensors do not fill {shards} shards")
     directory = Path(directory)
-    directory.mkdir(parents=True, exist_ok=True)
     for old in (CONFIG, *(path.name for path in directory.glob("model*.safetensors*"))):
         if (directory / old).exists():
             raise FileExistsError(f"{directory} already holds a checkpoint ({old})")
 
-    weight_map: dict[str, str] = {}
-    for number, names in enumerate(_shards(tensors, dtype, shards), 1):
-        file = WEIGHTS if shards == 1 else f"model-{number:05d}-of-{shards:05d}.safetensors"
-        drawn = {name: draw(name, tensors[name], seed, dtype) for name in names}
-        save_file(drawn, directory / file, metadata={"format": "pt"})
-        weight_map.update(dict.fromkeys(names, file))
-    if shards > 1:
-        size = sum(_size(spec, dtype) for spec in tensors.values())
-        _write_json(
-            directory / WEIGHTS_INDEX,
-            {"metadata": {"total_size": size}, "weight_map": weight_map},
-        )
-    for name, content in (files or {}).items():
-        if isinstance(content, str):
-            (directory / name).write_text(content, "utf-8")
-        else:
-            _write_json(directory / name, content)
-    if tokenizer is not None:
-        tokenizer.save(str(directory / TOKENIZER))
-        _write_json(directory / TOKENIZER_CONFIG, tokenizer_config or {})
-    # Last, as the sign of a whole checkpoint.
-    _write_json(directory / CONFIG, config)
+    with _all_or_nothing(directory) as place:
+        weight_map: dict[str, str] = {}
+        for number, names in enumerate(_shards(tensors, dtype, shards), 1):
+            file = WEIGHTS if shards == 1 else f"model-{number:05d}-of-{shards:05d}.safetensors"
+            drawn = {name: draw(name, tensors[name], seed, dtype) for name in names}
+            save_file(drawn, place(file), metadata={"format": "pt"})
+            weight_map.update(dict.fromkeys(names, file))
+        if shards > 1:
+            size = sum(_size(spec, dtype) for spec in tensors.values())
+            index = {"metadata": {"total_size": size}, "weight_map": weight_map}
+            _write_json(place(WEIGHTS_INDEX), index)
+        for name, content in (files or {}).items():
+            if isinstance(content, str):
+                place(name).write_text(content, "utf-8")
+            else:
+                _write_json(place(name), content)
+        if tokenizer is not None:
+            tokenizer.save(str(place(TOKENIZER)))
+            _write_json(place(TOKENIZER_CONFIG), tokenizer_config or {})
+        # Last, as the sign of a whole checkpoint.
+        _write_json(place(CONFIG), config)
     return directory
+
+
+def as_dtype(dtype: torch.dtype | str) -> torch.dtype:
+    """A dtype from its name, or itself.
+
+    Raises:
+        ValueError: It is no dtype.
+    """
+    found = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"dtype is {dtype!r}; expected a torch.dtype or its name, as 'float32'")
+    return found
+
+
+@contextmanager
+def _all_or_nothing(directory: Path) -> Iterator[Callable[[str], Path]]:
+    """Makes a directory and gives the paths of files in it; a failure removes those that are new, and what was made."""
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    new: list[Path] = []
+
+    def place(name: str) -> Path:
+        path = directory / name
+        if not path.exists():
+            new.append(path)
+        return path
+
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        yield place
+    except BaseException:
+        for path in new:
+            path.unlink(missing_ok=True)
+        for path in made:
+            path.rmdir()
+        raise
 
 
 def byte_level_tokenizer(

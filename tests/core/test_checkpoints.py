@@ -230,3 +230,15 @@ def test_a_missing_library_is_named_with_its_extra(
     with pytest.raises(ImportError, match=rf"{library}: pip install 'infernix\[testing\]'"):
         make(tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Neither half a checkpoint nor the directories; what was there before stays."""
+    late = {**SPECS, "wrong": TensorSpec((2,), lambda shape, generator: torch.zeros(3))}
+    with pytest.raises(ValueError, match="wrong was drawn as"):
+        write_checkpoint(tmp_path / "a" / "b", {}, late, shards=2)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(TypeError):
+        write_checkpoint(tmp_path, {"x": object()}, SPECS, files={"notes.txt": "new", "more": "x"})
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from collections.abc import Iterable
@@ -112,8 +113,51 @@ def test_a_misspelt_hook_is_an_error() -> None:
     def infernix_sampler() -> Iterable[SamplerPlugin]:
         return []
 
-    with pytest.raises(PluginError, match="infernix_sampler"):
+    with pytest.raises(PluginError, match=r"no hook 'infernix_sampler'.*mean 'infernix_samplers'?"):
         PluginRegistry().register(types.SimpleNamespace(infernix_sampler=infernix_sampler), "typo")
+
+
+@pytest.mark.parametrize("name", ["infernix_samplers", "infernix_sampler"])
+def test_a_hook_without_its_mark_is_an_error(name: str) -> None:
+    unmarked = types.SimpleNamespace(**{name: lambda: []})
+    with pytest.raises(PluginError, match=f"function '{name}' in SimpleNamespace has no @hookimpl"):
+        PluginRegistry().register(unmarked, "plain")
+    half = types.SimpleNamespace(**vars(sampler_plugin()) | {name: lambda: []})
+    with pytest.raises(PluginError, match="has no @hookimpl"):
+        PluginRegistry().register(half, "half")
+
+
+def test_a_module_without_hooks_is_an_error() -> None:
+    module = types.SimpleNamespace(helper=lambda: None, infernix_home=lambda: None)
+    with pytest.raises(PluginError, match=r"'idle' gives nothing: .* no function with @hookimpl"):
+        PluginRegistry().register(module, "idle")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (SamplerPlugin("x", create=list), "returns one SamplerPlugin, not several; yield it"),
+        (None, "returns a NoneType; yield SamplerPlugins"),
+        ([SamplerPlugin], "yields a type, not a SamplerPlugin"),
+        ([SamplerPlugin("x", create=None)], "whose create is None, not a function"),
+        ([SamplerPlugin(3, create=list)], "whose name is 3, not a string"),
+        ([SamplerPlugin("x", create=list)] * 2, "yields 'x' 2 times"),
+    ],
+)
+def test_a_hook_that_gives_no_descriptors_is_an_error(given: object, says: str) -> None:
+    @hookimpl
+    def infernix_samplers() -> object:
+        return given
+
+    registry = PluginRegistry()
+    with pytest.raises(PluginError, match=f"hook infernix_samplers of plugin 'odd' .*{says}"):
+        registry.register(types.SimpleNamespace(infernix_samplers=infernix_samplers), "odd")
+    assert registry.all(SamplerPlugin) == []
+
+
+def test_the_environment_is_no_part_of_the_signature() -> None:
+    """Or its every value would stand in the help."""
+    assert inspect.signature(PluginRegistry.discover).parameters["environment"].default is None
 
 
 def test_a_hook_that_yields_something_else_is_an_error() -> None:

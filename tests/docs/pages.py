@@ -10,6 +10,7 @@ from attrs import frozen
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 EXAMPLE = DOCS / "examples" / "copy_drafts"
+SAMPLER_EXAMPLE = DOCS / "examples" / "entropy_log"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 
 _FENCE = re.compile(r"^```(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -106,6 +106,8 @@ def test_it_serves_the_bundled_model_and_ends_on_a_signal() -> None:
         assert server.end() == 0
         assert server.process.stdout.read() == ""
     log = "".join(server.log)
+    assert f"serving demo at {server.url} (openai)\n" in log
+    assert server.url.endswith("/v1")
     assert "constraint=choice grammar=built" in log
     assert re.search(r"POST /v1/chat/completions 200", log)
     assert "Repeat" not in log

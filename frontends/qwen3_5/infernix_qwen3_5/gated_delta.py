@@ -102,7 +102,12 @@ def expand_heads(pair: Tensor, heads: int) -> Tensor:
 
 
 def transition(
-    state: Tensor, pair: Tensor, value: Tensor, decay: Tensor, strength: Tensor
+    state: Tensor,
+    pair: Tensor,
+    value: Tensor,
+    decay: Tensor,
+    strength: Tensor,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The state after one token, and its output: the one step function of decode, verify and fold.
 
@@ -115,9 +120,10 @@ def transition(
         value: [N, Hv, Dv].
         decay: float32 [N, Hv], exp(g).
         strength: float32 [N, Hv].
+        out: Where the new state goes, contiguous and apart from ``state``; ``None`` allocates.
 
     Returns:
-        A new state [N, Hv, Dk, Dv], and the output [N, Hv, Dv] before the query's scale.
+        The new state [N, Hv, Dk, Dv], and the output [N, Hv, Dv] before the query's scale.
     """
     rows, heads, key_dim, value_dim = state.shape
     pairs = expand_heads(pair, heads)
@@ -127,14 +133,20 @@ def transition(
     seen, recalled = torch.bmm(pairs, flat).mul_(fade).unbind(1)
     written = value.reshape(-1, value_dim).float() - recalled
     written.mul_(strength.reshape(-1, 1))
-    after = (flat * fade).addcmul_(key.unsqueeze(-1), written.unsqueeze(1))
-    overlap = torch.linalg.vecdot(query, key).unsqueeze(-1)
+    after = torch.empty_like(flat) if out is None else out.view(flat.shape)
+    torch.mul(flat, fade, out=after).addcmul_(key.unsqueeze(-1), written.unsqueeze(1))
+    overlap = (query * key).sum(-1, keepdim=True)
     output = torch.addcmul(seen, overlap, written)
     return after.view(state.shape), output.view(rows, heads, value_dim)
 
 
 def run_steps(
-    pair: Tensor, value: Tensor, decay: Tensor, strength: Tensor, state: Tensor
+    pair: Tensor,
+    value: Tensor,
+    decay: Tensor,
+    strength: Tensor,
+    state: Tensor,
+    out: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The step form over W columns of N rows.
 
@@ -144,14 +156,21 @@ def run_steps(
         decay: See ``pair``.
         strength: See ``pair``.
         state: float32 [N, Hv, Dk, Dv].
+        out: Where the last state goes, see :func:`transition`.
 
     Returns:
         Outputs float32 [N, W, Hv, Dv], and the state after the last column.
     """
     outputs = []
-    for column in range(pair.shape[1]):
+    last = pair.shape[1] - 1
+    for column in range(last + 1):
         state, output = transition(
-            state, pair[:, column], value[:, column], decay[:, column], strength[:, column]
+            state,
+            pair[:, column],
+            value[:, column],
+            decay[:, column],
+            strength[:, column],
+            out if column == last else None,
         )
         outputs.append(output)
     mixed = outputs[0].unsqueeze(1) if len(outputs) == 1 else torch.stack(outputs, dim=1)

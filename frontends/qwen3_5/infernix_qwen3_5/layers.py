@@ -18,12 +18,12 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
     Args:
         x: [..., D] of any floating dtype, which the result keeps.
-        weight: float32 [D], or one per head [heads, D]; for a zero-centred norm the stored weight plus one.
+        weight: float32 [D], or one per head [heads, D], times ``sqrt(D)`` (see ``weights.norm_weight``).
         eps: Added to the mean square.
     """
-    size = x.shape[-1]
-    # sqrt(D) * x / hypot(|x|, sqrt(D * eps)): the same number in fewer passes. A decode step is bound by them.
-    return divided_by_length(x.float(), size * eps).mul_(weight).mul_(size**0.5).to(x.dtype)
+    # x / hypot(|x|, sqrt(D * eps)) * (sqrt(D) * weight): the same number in fewer passes, which are what a
+    # decode step of a small model costs.
+    return divided_by_length(x.float(), x.shape[-1] * eps).mul_(weight).to(x.dtype)
 
 
 def divided_by_length(x: Tensor, square: float) -> Tensor:
@@ -43,7 +43,7 @@ def gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor, eps: float) -> Tenso
     Args:
         x: float32 [..., D].
         gate: [..., D]; its dtype is the result's.
-        weight: float32 [D].
+        weight: See :func:`rms_norm`.
         eps: Added to the mean square.
     """
     return rms_norm(x, weight, eps).mul_(F.silu(gate.float())).to(gate.dtype)
@@ -119,8 +119,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def attend_last(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """What :func:`attend` computes for one position, the last: query [1, Nq, D] gives [1, Nq * D].
 
-    One position sees everything, so the query heads of a KV head can stand as rows of one attention
-    without a mask.
+    It sees everything, so the query heads of a KV head can stand as rows of one attention without a mask.
     """
     _, query_heads, dim = query.shape
     grouped = query.view(1, keys.shape[1], -1, dim)

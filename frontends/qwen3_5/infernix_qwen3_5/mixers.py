@@ -198,9 +198,11 @@ class VerifyMixer:
         window = torch.cat((self._slot(layer, "conv"), columns), dim=1)
         inputs = convolved_inputs(config, weights, window, strength, step, x.dtype)
         decay = inputs.log_decay.exp()
-        outputs, state = run_steps(
-            inputs.pair, inputs.value, decay, inputs.strength, self._slot(layer, "delta")
-        )
+        spare = None
+        if not self.deterministic:
+            spare = self.views.spare_slot(state_name(layer, "delta"), x.shape[0])
+        state = self._slot(layer, "delta")
+        outputs, state = run_steps(inputs.pair, inputs.value, decay, inputs.strength, state, spare)
         self.slots[state_name(layer, "delta")] = state
         self.slots[state_name(layer, "conv")] = window[:, columns.shape[1] :]
         if self.recording:

@@ -27,6 +27,9 @@ from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, state_na
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
 from infernix_qwen3_5.weights import AttentionWeights, ModelWeights
 
+#: Positions by which the rotary tables grow.
+ROTARY_STEP = 1024
+
 
 @frozen(eq=False)
 class Ahead:
@@ -70,6 +73,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         self.weights = weights
         self.deterministic = deterministic
         self._frequencies = inverse_frequencies(config.rotary_dim, config.rope_theta, self.device)
+        empty = torch.empty(0, device=self.device)
+        self._rotary = empty, empty
         self._ahead: WeakKeyDictionary[StateViews, Ahead] = WeakKeyDictionary()
         self._features = {"final", *(f"block:{i}" for i in range(len(config.layer_types)))}
 
@@ -286,10 +291,23 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         }
 
     def _tables(self, starts: Sequence[int], ids: Tensor) -> tuple[Tensor, Tensor]:
-        first = torch.tensor(starts, dtype=torch.int64, device=self.device).unsqueeze(1)
-        positions = first + torch.arange(ids.shape[1], device=self.device)
-        cos, sin = rotary_tables(positions, self._frequencies)
-        return cos.to(self.dtype), sin.to(self.dtype)
+        """Cosines and sines [N, W, 1, rotary_dim / 2] of these columns."""
+        width = ids.shape[1]
+        end = max(starts) + width
+        cos, sin = self._rotary
+        if end > len(cos):
+            # Whole steps: then a position's numbers do not depend on where the table ends.
+            size = -(-end // ROTARY_STEP) * ROTARY_STEP
+            tables = rotary_tables(torch.arange(size, device=self.device), self._frequencies)
+            cos, sin = self._rotary = tables[0].to(self.dtype), tables[1].to(self.dtype)
+        if len(starts) == 1:
+            start = starts[0]
+            return cos[start:end].unsqueeze(0), sin[start:end].unsqueeze(0)
+        first = torch.tensor(starts, dtype=torch.int64, device=self.device)
+        if width == 1:
+            return cos[first].unsqueeze(1), sin[first].unsqueeze(1)
+        positions = first.unsqueeze(1) + torch.arange(width, device=self.device)
+        return cos[positions], sin[positions]
 
     def _run(
         self, ids: Tensor, mixer: PrefillMixer | VerifyMixer, features: Sequence[str]

@@ -11,6 +11,7 @@ import torch
 from infernix_core.testing.checkpoints import (
     Initialiser,
     TensorSpec,
+    as_dtype,
     byte_level_tokenizer,
     fan_in,
     normal,
@@ -26,6 +27,9 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 #: Pieces of JSON and a few words, so that tokens of several bytes meet constraints.
 WORDS = ('{"', '":', '",', ' "', '"}', "true", "false", "null", "the", " the", " answer", "user")
+
+#: The least value of an argument, where it is not 1.
+LEAST = {"experts": 0, "padding_rows": 0, "conv_width": 2}
 
 TEMPLATE = """\
 {%- for message in messages -%}
@@ -63,7 +67,7 @@ def random_checkpoint(
     context_length: int = 4096,
     tied: bool = False,
     nested: bool = False,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | str = torch.float32,
     shards: int = 1,
     seed: int = 0,
 ) -> Path:
@@ -91,12 +95,13 @@ def random_checkpoint(
         key_dim: Of Gated DeltaNet's heads.
         value_dim: See ``key_dim``.
         conv_width: Of Gated DeltaNet's convolution.
-        vocab_size: Rows of the embedding. All but ``padding_rows`` are tokens, 294 at least.
+        vocab_size: Rows of the embedding. All but ``padding_rows`` are tokens, 294 at least: bytes, words and
+            control tokens.
         padding_rows: Rows without a token.
         context_length: ``max_position_embeddings``.
         tied: Whether the output matrix is the embedding.
         nested: The form of released checkpoints, with a ``text_config``, or that of a text-only save.
-        dtype: bfloat16, float16 or float32.
+        dtype: bfloat16, float16 or float32; a name does as well.
         shards: Weight files.
         seed: Other seeds give other weights.
 
@@ -104,14 +109,15 @@ def random_checkpoint(
         ``directory``.
 
     Raises:
-        CheckpointError: The sizes contradict each other; names the configuration's key.
         FileExistsError: The directory holds a checkpoint.
         ImportError: safetensors or tokenizers is not installed.
-        ValueError: The vocabulary is too small.
+        ValueError: An argument is impossible or contradicts another one; names it. Nothing is written then.
     """
+    _check(dict(locals()))
     types = list(layer_types or (FULL if index % 4 == 3 else LINEAR for index in range(layers)))
     family = "qwen3_5_moe" if experts else "qwen3_5"
-    tokenizer = _tokenizer(vocab_size - padding_rows)
+    tokenizer = _tokenizer(vocab_size, padding_rows)
+    dtype = as_dtype(dtype)
     dtype_name = str(dtype).removeprefix("torch.")
     text: dict[str, Any] = {
         "model_type": f"{family}_text",
@@ -179,13 +185,45 @@ def random_checkpoint(
     )
 
 
-def _tokenizer(tokens: int) -> Any:
-    """One of so many tokens, the control tokens among them."""
-    try:
-        size = tokens - len(SPECIAL) - len(FRAMING)
-        return byte_level_tokenizer(SPECIAL, ordinary=FRAMING, words=WORDS, size=size)
-    except ValueError as error:
-        raise ValueError(f"a vocabulary of {tokens} tokens is too small: {error}") from None
+def _check(given: dict[str, Any]) -> None:
+    """Refuses arguments of :func:`random_checkpoint` that no model can have, by the names that they have there."""
+
+    def wrong(name: str, expected: str) -> ValueError:
+        return ValueError(f"{name} is {given[name]!r}; expected {expected}")
+
+    for name, value in given.items():
+        if name in ("directory", "layer_types", "stacked_experts", "tied", "nested", "dtype"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise wrong(name, "an integer")
+        if name != "seed" and value < (least := LEAST.get(name, 1)):
+            raise wrong(name, f"at least {least}")
+    if given["heads"] % given["kv_heads"]:
+        raise wrong("kv_heads", f"a divisor of heads = {given['heads']}")
+    if given["value_heads"] % given["key_heads"]:
+        raise wrong("value_heads", f"a multiple of key_heads = {given['key_heads']}")
+    if given["head_dim"] % 8:
+        raise wrong("head_dim", "a multiple of 8")
+    if given["experts"] and given["chosen_experts"] > given["experts"]:
+        raise wrong("chosen_experts", f"at most experts = {given['experts']}")
+    kinds = given["layer_types"]
+    if kinds is not None and (isinstance(kinds, str) or not {*kinds} <= {LINEAR, FULL}):
+        raise wrong("layer_types", f"a list of {LINEAR!r} and {FULL!r}")
+    if as_dtype(given["dtype"]) not in (torch.bfloat16, torch.float16, torch.float32):
+        raise wrong("dtype", "bfloat16, float16 or float32")
+
+
+def _tokenizer(vocab_size: int, padding_rows: int) -> Any:
+    """One of all rows but the padding, the control tokens among them."""
+    parts: dict[str, Any] = {"ordinary": FRAMING, "words": WORDS}
+    least = byte_level_tokenizer(SPECIAL, **parts).get_vocab_size()
+    if vocab_size < least + padding_rows:
+        raise ValueError(
+            f"vocab_size is {vocab_size}; expected at least {least + padding_rows}: {least} tokens and "
+            f"padding_rows = {padding_rows}"
+        )
+    size = vocab_size - padding_rows - len(SPECIAL) - len(FRAMING)
+    return byte_level_tokenizer(SPECIAL, size=size, **parts)
 
 
 def _rope(head_dim: int) -> dict[str, Any]:

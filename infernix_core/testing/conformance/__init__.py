@@ -31,6 +31,7 @@ pytest.register_assert_rewrite(
 from infernix_core.testing.conformance.frontend import FrontendSuite  # noqa: E402
 from infernix_core.testing.conformance.mask_provider import MaskProviderSuite  # noqa: E402
 from infernix_core.testing.conformance.protocol import ProtocolSuite  # noqa: E402
+from infernix_core.testing.conformance.rounds import Row, law  # noqa: E402
 from infernix_core.testing.conformance.sampler import SamplerSuite  # noqa: E402
 from infernix_core.testing.conformance.serving import WireClient, WireRequest  # noqa: E402
 from infernix_core.testing.conformance.speculative import SpeculativeBackendSuite  # noqa: E402
@@ -41,8 +42,10 @@ __all__ = [
     "FrontendSuite",
     "MaskProviderSuite",
     "ProtocolSuite",
+    "Row",
     "SamplerSuite",
     "SpeculativeBackendSuite",
     "WireClient",
     "WireRequest",
+    "law",
 ]

@@ -207,4 +207,11 @@ def follows(observed: Counter[int], expected: Mapping[int, float]) -> None:
     statistic = sum((seen - wanted) ** 2 / wanted for seen, wanted in cells)
     # Wilson and Hilferty's approximation of the quantile at 4 sigma.
     limit = freedom * (1 - 2 / (9 * freedom) + 4 * math.sqrt(2 / (9 * freedom))) ** 3
-    assert statistic < limit, (statistic, limit, observed, expected)
+    assert statistic < limit, (
+        f"counts of {total} draws do not follow the law: chi-square {statistic:.1f}, at most {limit:.1f} at 4 sigma "
+        f"with {freedom} degrees of freedom; "
+        + ", ".join(
+            f"token {token}: {observed[token]} drawn, {p * total:.1f} expected"
+            for token, p in sorted(expected.items())
+        )
+    )

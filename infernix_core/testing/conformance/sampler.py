@@ -21,6 +21,7 @@ from infernix_core.interfaces.sampling import (
     SamplingConfig,
 )
 from infernix_core.random import Purpose, uniform
+from infernix_core.testing.conformance import rounds
 from infernix_core.testing.conformance.rounds import (
     ENDS,
     NEVER,
@@ -29,7 +30,6 @@ from infernix_core.testing.conformance.rounds import (
     Row,
     follows,
     kept_mass,
-    law,
     logits,
     sampling_round,
     spec,
@@ -56,12 +56,17 @@ CONFIGS = {
 COUNTS = {0: 3, 3: 1, 6: 2, 20: 1}
 Q = {3: 0.5, 6: 0.3, 9: 0.2}
 
+Law = Callable[[Row, int], dict[int, float] | PendingRowFailure]
+
 
 class SamplerSuite:
     """Inherit it as ``Test…`` and give ``sampler``.
 
     Fixtures:
         sampler: A ``Sampler``. The suite plans it for the CPU.
+        law: The distribution of a row's column after the drafts before it, or its failure, as a function of
+            (row, column). By default the interface's own, :func:`infernix_core.testing.conformance.law`; a sampler with
+            a further law gives its own, made of that.
 
     Attributes:
         draws: Draws of each statistical test.
@@ -73,6 +78,11 @@ class SamplerSuite:
     def sampler(self) -> Sampler:
         """To be given by the subclass."""
         raise NotImplementedError("give the fixture 'sampler'")
+
+    @pytest.fixture
+    def law(self) -> Law:
+        """The interface's law."""
+        return rounds.law
 
     @pytest.fixture(autouse=True)
     def _one_thread(self) -> Iterator[None]:
@@ -88,7 +98,7 @@ class SamplerSuite:
         return sampler.plan(spec(ROWS, WIDTH))
 
     def test_greedy_takes_the_largest_and_of_equal_ones_the_smaller_id(
-        self, plan: SamplerPlan
+        self, plan: SamplerPlan, law: Law
     ) -> None:
         """Temperature 0 uses no draw."""
         for seed in range(20):
@@ -97,8 +107,8 @@ class SamplerSuite:
                 [[0.0] * (SIZE + 3)], SamplingConfig(temperature=0, seed=seed), legal=(LEGAL,)
             )
             one, other = plan.run(sampling_round([row, tie]))
-            assert one.tokens == tuple(law(row))  # type: ignore[arg-type]
-            assert other.tokens == (min(LEGAL),)
+            assert one.tokens == tuple(law(row, 0))  # type: ignore[arg-type]
+            assert other.tokens == tuple(law(tie, 0))  # type: ignore[arg-type]
 
     def test_a_draw_is_a_function_of_its_key(self, sampler: Sampler) -> None:
         """The batch, the row and the buffers do not enter; seed and position do."""
@@ -123,10 +133,10 @@ class SamplerSuite:
         assert len(seeds) > 1
         assert len(positions) > 1
 
-    def test_a_greedy_row_among_sampled_ones(self, plan: SamplerPlan) -> None:
+    def test_a_greedy_row_among_sampled_ones(self, plan: SamplerPlan, law: Law) -> None:
         """Its drafts are one-hot, and q is not read."""
         greedy = Row(logits(3, 2), SamplingConfig(temperature=0), drafts=(0,))
-        best = tuple(law(greedy))  # type: ignore[arg-type]
+        best = tuple(law(greedy, 0))  # type: ignore[arg-type]
         sampled = Row(logits(4, 2), drafts=(3,), q=(Q,))
         result = plan.run(sampling_round([evolve(greedy, drafts=best), sampled]))[0]
         assert result.accepted == 1
@@ -168,11 +178,13 @@ class SamplerSuite:
         assert [bool(row.tokens) for row in results] == [False, True, False, True, True]
         assert results[3].tokens == plan.run(sampling_round([fine]))[0].tokens
 
-    def test_dead_ends_fail_a_row_only_where_they_are_reached(self, plan: SamplerPlan) -> None:
+    def test_dead_ends_fail_a_row_only_where_they_are_reached(
+        self, plan: SamplerPlan, law: Law
+    ) -> None:
         """The whole row yields nothing then, not even the drafts before."""
         greedy = SamplingConfig(temperature=0)
         table = logits(9, 2)
-        best = next(iter(law(Row(table, greedy))))  # type: ignore[arg-type]
+        best = next(iter(law(Row(table, greedy), 0)))  # type: ignore[arg-type]
         other = next(token for token in ORDINARY if token != best)
         everything = frozenset(range(SIZE))
         rows = [
@@ -196,7 +208,7 @@ class SamplerSuite:
         assert constrained.kept_mass == pytest.approx((kept_mass(row),), rel=1e-4)
         assert unconstrained.kept_mass == (1.0,)
 
-    def test_kept_mass_at_every_draft_that_stands(self, plan: SamplerPlan) -> None:
+    def test_kept_mass_at_every_draft_that_stands(self, plan: SamplerPlan, law: Law) -> None:
         """Penalties at the hypothetical prefix, each column's own mask; one number for each token."""
         config = SamplingConfig(temperature=0, presence_penalty=1.0, frequency_penalty=0.5)
         legal = (LEGAL, frozenset(range(1, SIZE, 2)), frozenset(range(SIZE)))
@@ -271,10 +283,12 @@ class SamplerSuite:
 
     @pytest.mark.parametrize("constrained", [False, True])
     @pytest.mark.parametrize("name", CONFIGS)
-    def test_draws_follow_the_law(self, plan: SamplerPlan, name: str, constrained: bool) -> None:
+    def test_draws_follow_the_law(
+        self, plan: SamplerPlan, law: Law, name: str, constrained: bool
+    ) -> None:
         """Penalties, mask, top-k, temperature, min-p and top-p in their order; support exactly, mass statistically."""
         row = Row(logits(1), CONFIGS[name], legal=(LEGAL,) if constrained else None, counts=COUNTS)
-        expected = law(row)
+        expected = law(row, 0)
         assert isinstance(expected, dict)
         follows(Counter(result.tokens[0] for result in _many(plan, row, self.draws)), expected)
 
@@ -305,7 +319,7 @@ class SamplerSuite:
     @pytest.mark.parametrize("constrained", [False, True])
     @pytest.mark.parametrize("name", ["plain", "top-p", "all"])
     def test_sampled_drafts_keep_the_law(
-        self, plan: SamplerPlan, name: str, constrained: bool
+        self, plan: SamplerPlan, law: Law, name: str, constrained: bool
     ) -> None:
         """The first token follows p, whatever q is; so does the bonus after an accepted draft."""
         legal = (LEGAL - {6}, LEGAL) if constrained else None  # a candidate of q is illegal
@@ -319,7 +333,7 @@ class SamplerSuite:
             first[result.tokens[0]] += 1
             if result.accepted and result.tokens[0] == 3:
                 bonus[result.tokens[1]] += 1
-        expected = law(base)
+        expected = law(base, 0)
         assert isinstance(expected, dict)
         follows(first, expected)
         after = law(evolve(base, drafts=(3,)), 1)

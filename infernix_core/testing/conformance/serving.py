@@ -119,23 +119,28 @@ class Reply:
 def plain_application(
     service: GenerationService, adapters: Iterable[ProtocolAdapter]
 ) -> web.Application:
-    """The adapters' routes, and what a server owes them: an InfernixError that is let through gets a status."""
+    """The adapters' routes, and what a server owes them: an error that is let through gets a status."""
     from aiohttp import web
+
+    statuses = {
+        RequestError: 400,
+        web.RequestPayloadError: 400,
+        QueueFull: 429,
+        DeadlineExceeded: 503,
+        EngineUnavailable: 503,
+    }
 
     @web.middleware
     async def answer_errors(request: web.Request, handler: Any) -> web.StreamResponse:
         try:
             response: web.StreamResponse = await handler(request)
             return response
-        except (web.HTTPException, ConnectionError):
-            raise
-        except (RequestError, web.RequestPayloadError) as error:
-            return web.Response(status=400, text=str(error))
-        except QueueFull as error:
-            return web.Response(status=429, text=str(error))
-        except (DeadlineExceeded, EngineUnavailable) as error:
-            return web.Response(status=503, text=str(error))
-        except Exception:
+        except Exception as error:
+            if request.writer.output_size or isinstance(error, web.HTTPException | ConnectionError):
+                raise  # once a response has begun, the connection is cut
+            for kind, status in statuses.items():
+                if isinstance(error, kind):
+                    return web.Response(status=status, text=str(error))
             return web.Response(status=500, text="an internal error")
 
     app = web.Application(middlewares=[answer_errors])

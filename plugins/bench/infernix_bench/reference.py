@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,10 @@ class Reference:
     def load(cls, bench: Bench, grammar: str) -> Reference | str:
         """The reference, or why there is none."""
         try:
-            import transformers
-            import xgrammar
-            import xgrammar.contrib.hf
+            # By name, and so untyped: transformers types only parts of itself.
+            transformers: Any = importlib.import_module("transformers")
+            xgrammar: Any = importlib.import_module("xgrammar")
+            importlib.import_module("xgrammar.contrib.hf")
         except ImportError as error:
             return f"no reference: {error}; {INSTALL}"
         transformers.logging.set_verbosity_error()

@@ -184,14 +184,18 @@ class Bench:
         """
         with Engine.load(directory, options=options, registry=registry) as engine:
             model = engine.model
-        provider = registry.get(MaskProviderPlugin, options.mask_provider)
+
+        def provider() -> MaskProvider:
+            made: MaskProvider = registry.create(MaskProviderPlugin, options.mask_provider)
+            return made
+
         backend = None
         if options.spec is not None:
-            backend = registry.get(SpeculativeBackendPlugin, options.spec).create()
+            backend = registry.create(SpeculativeBackendPlugin, options.spec)
         endless = Engine(
             EndlessModel.of(model),
-            mask_provider=provider.create,
-            sampler=registry.get(SamplerPlugin, options.sampler).create(),
+            mask_provider=provider,
+            sampler=registry.create(SamplerPlugin, options.sampler),
             backend=backend,
             options=options,
         )
@@ -207,7 +211,7 @@ class Bench:
             directory=directory,
             engine=endless,
             options=options,
-            provider=provider.create(),
+            provider=provider(),
             prompts=prompts,
             tokens=tokens,
             repeats=repeats,

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace, registry: PluginRegistry) -> int:
     if constraint is None:
         raise InvalidOption("no constraint is given", hint="give --regex, --json-object, …")
     text = _text(arguments)
-    provider = registry.get(MaskProviderPlugin, arguments.mask_provider).create()
+    provider = registry.create(MaskProviderPlugin, arguments.mask_provider)
     reduced = explain_constraint(constraint, provider)
     if text is not None:
         return report(provider.bind(Vocabulary.of_bytes()).compile(Content(constraint)), text)

@@ -14,8 +14,9 @@ from aiohttp.typedefs import Handler, Middleware
 from attrs import frozen
 
 from infernix_core.engine.service import GenerationService
-from infernix_core.errors import EngineUnavailable
+from infernix_core.errors import EngineUnavailable, PluginError
 from infernix_core.interfaces.protocol import ProtocolAdapter
+from infernix_core.origins import blamed, called
 from infernix_http.wire_errors import HttpError, wire_error
 
 _log = logging.getLogger(__name__)
@@ -54,6 +55,10 @@ def make_app(
     It neither makes nor closes the engine. At its shutdown it accepts nothing more, lets what runs
     finish within the drain timeout, and cancels the rest. Run it with ``handler_cancellation=True``
     (``AppRunner``, ``run_app``), so that a client that goes away takes its request with it.
+
+    Raises:
+        PluginError: Two protocols give the same path, or one gives ``/health``; or what a plugin's adapter gives
+            are no routes.
     """
     options = options if options is not None else ServerOptions()
     app = web.Application(
@@ -62,8 +67,9 @@ def make_app(
     )
     app[SERVICE] = service
     app.router.add_get("/health", _health)
+    owners = {_place(route): "the server" for route in app.router.routes()}
     for adapter in adapters:
-        app.router.add_routes(adapter.routes(service))
+        _mount(app, adapter, service, owners)
 
     async def drain(_app: web.Application) -> None:
         await service.drain(options.drain_timeout)
@@ -75,6 +81,43 @@ def make_app(
     app.on_shutdown.append(drain)
     app.on_response_prepare.append(name_response)
     return app
+
+
+def _mount(
+    app: web.Application,
+    adapter: ProtocolAdapter,
+    service: GenerationService,
+    owners: dict[tuple[str, str], str],
+) -> None:
+    """Adds an adapter's routes. Of two with one path, aiohttp would let the first answer and say nothing."""
+    owner = called(adapter, "protocol adapter")
+    with blamed(adapter):
+        routes = list(adapter.routes(service))
+        if strange := [route for route in routes if not isinstance(route, web.AbstractRouteDef)]:
+            kind = type(strange[0]).__name__
+            raise TypeError(f"routes() gives a {kind}, not a route such as web.post(…)")
+        for route in routes:
+            if isinstance(route, web.RouteDef):
+                # aiohttp notices some of these by itself, and does not know whose they are.
+                _require_free((route.method, route.path), owners, owner)
+        try:
+            added = [_place(route) for route in app.router.add_routes(routes)]
+        except RuntimeError as error:
+            raise PluginError(f"the routes of {owner} cannot be mounted: {error}") from error
+    for place in added:
+        _require_free(place, owners, owner)
+        owners[place] = owner
+
+
+def _require_free(place: tuple[str, str], owners: dict[tuple[str, str], str], owner: str) -> None:
+    if place in owners:
+        raise PluginError(
+            f"{' '.join(place)} is given by {owners[place]} and by {owner}; leave one out"
+        )
+
+
+def _place(route: web.AbstractRoute) -> tuple[str, str]:
+    return route.method, route.resource.canonical if route.resource is not None else ""
 
 
 def request_id(request: web.Request) -> str:
@@ -102,7 +145,9 @@ async def _identify(request: web.Request, handler: Handler) -> web.StreamRespons
         return response
     finally:
         seconds = time.monotonic() - started
-        _log.info("%s %s %s %s %.3fs", name, request.method, request.path, status, seconds)
+        # As it was sent: decoded, a path may hold line ends, and with them lines of its own.
+        path = request.rel_url.raw_path
+        _log.info("%s %s %s %s %.3fs", name, request.method, path, status, seconds)
 
 
 @web.middleware
@@ -116,6 +161,9 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
         wire = wire_error(error)
         if wire.status >= 500 and not isinstance(error, EngineUnavailable):
             _log.error("request %s failed", request_id(request), exc_info=error)
+        if request.writer.output_size:
+            # A response has begun, and a second one would stand inside of it: aiohttp cuts the connection.
+            raise
         headers = dict(wire.headers)
         if isinstance(error, web.HTTPException) and "Allow" in error.headers:
             headers["Allow"] = error.headers["Allow"]
@@ -129,7 +177,11 @@ def _admit(api_key: str | None) -> Middleware:
         if api_key is not None and request.path != "/health":
             scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
             given = bearer if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-            if not hmac.compare_digest(given.strip().encode(), api_key.encode()):
+            # Neither a header nor an environment variable need be UTF-8.
+            if not hmac.compare_digest(
+                given.strip().encode(errors="surrogateescape"),
+                api_key.encode(errors="surrogateescape"),
+            ):
                 raise HttpError(
                     401,
                     "a valid API key is needed: 'Authorization: Bearer KEY'",

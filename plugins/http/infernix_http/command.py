@@ -8,6 +8,7 @@ import ipaddress
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from infernix_core.cli import exit_codes
@@ -20,12 +21,14 @@ from infernix_core.cli.engine_arguments import (
 from infernix_core.descriptors import ProtocolPlugin
 from infernix_core.engine.options import EngineOptions
 from infernix_core.errors import InvalidOption, Location, PluginError
+from infernix_core.origins import origin_of
 from infernix_core.plugins import PluginRegistry
 
 if TYPE_CHECKING:
     import socket
 
     from infernix_core.engine.engine import Engine
+    from infernix_core.interfaces.protocol import ProtocolAdapter
 
 API_KEY = "INFERNIX_API_KEY"
 LEVELS = ("debug", "info", "warning", "error")
@@ -119,7 +122,8 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
                 location=Location(field=f"--{name.replace('_', '-')}"),
                 hint=f"at least {least}",
             )
-    if not registry.all(ProtocolPlugin):
+    protocols = registry.all(ProtocolPlugin)
+    if not protocols:
         raise PluginError("no protocol is installed; pip install infernix-openai")
     model = resolve_model(namespace.model, registry)
     options = engine_options(namespace)
@@ -132,6 +136,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         format="%(asctime)s %(levelname)s %(message)s",
         stream=sys.stderr,
     )
+    adapters = [registry.create(ProtocolPlugin, protocol.name) for protocol in protocols]
     model_id = namespace.model_id if namespace.model_id is not None else model.name
     if not model_id.strip():
         raise InvalidOption("the name is empty", location=Location(field="--model-id"))
@@ -140,16 +145,16 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         Engine.load(model.directory, options=options, registry=registry) as engine,
     ):
         engine.warm_up()
-        return asyncio.run(_serve(engine, model_id, api_key, bound, namespace, registry))
+        return asyncio.run(_serve(engine, adapters, model_id, api_key, bound, namespace))
 
 
 async def _serve(
     engine: Engine,
+    adapters: Sequence[ProtocolAdapter],
     model_id: str,
     api_key: str | None,
     bound: socket.socket,
     namespace: argparse.Namespace,
-    registry: PluginRegistry,
 ) -> int:
     import signal
 
@@ -165,7 +170,7 @@ async def _serve(
     )
     app = make_app(
         service,
-        [plugin.create() for plugin in registry.all(ProtocolPlugin)],
+        adapters,
         ServerOptions(
             max_request_bytes=namespace.max_request_bytes,
             api_key=api_key,
@@ -174,7 +179,14 @@ async def _serve(
     )
 
     def ready() -> None:
-        print(f"infernix: serving {model_id} at {url(bound)}/v1", file=sys.stderr, flush=True)
+        paths = {route.resource.canonical for route in app.router.routes() if route.resource}
+        version = "/v1" if any(path.startswith("/v1/") for path in paths) else ""
+        names = ", ".join(origin.name for one in adapters if (origin := origin_of(one)))
+        print(
+            f"infernix: serving {model_id} at {url(bound)}{version} ({names})",
+            file=sys.stderr,
+            flush=True,
+        )
         if api_key is None and not _is_loopback(bound.getsockname()[0]):
             print(
                 "infernix: anybody who reaches this address may use it; see --api-key",

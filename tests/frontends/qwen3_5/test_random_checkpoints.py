@@ -13,7 +13,6 @@ import torch
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
 from infernix_core.engine.request import FinishReason, RequestOptions
-from infernix_core.errors import CheckpointError
 from infernix_core.interfaces.constraints import Choice, Regex
 from infernix_core.interfaces.frontend import LoadOptions, PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
@@ -96,24 +95,39 @@ def test_the_same_arguments_give_the_same_files(tmp_path: Path, sizes: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "words"),
     [
-        ({"kv_heads": 3}, CheckpointError, "num_key_value_heads"),
-        ({"value_heads": 3}, CheckpointError, "linear_num_value_heads"),
-        ({"head_dim": 4}, CheckpointError, "partial_rotary_factor"),
-        ({"experts": 2, "chosen_experts": 3}, CheckpointError, "num_experts_per_tok"),
-        ({"layer_types": ["sliding"]}, CheckpointError, "layer_types"),
-        ({"dtype": torch.float64}, CheckpointError, "dtype"),
-        ({"vocab_size": 300}, ValueError, "a vocabulary of 293 tokens is too small"),
-        ({"shards": 0}, ValueError, "shards"),
+        ({"kv_heads": 3}, "kv_heads is 3; expected a divisor of heads = 4"),
+        ({"value_heads": 3}, "value_heads is 3; expected a multiple of key_heads = 2"),
+        ({"head_dim": 12}, "head_dim is 12; expected a multiple of 8"),
+        ({"experts": 2, "chosen_experts": 3}, "chosen_experts is 3; expected at most experts = 2"),
+        ({"layer_types": ["sliding"]}, r"layer_types is \['sliding'\]; expected a list of"),
+        ({"layers": 0}, "layers is 0; expected at least 1"),
+        ({"conv_width": 1}, "conv_width is 1; expected at least 2"),
+        ({"hidden_size": 6.5}, "hidden_size is 6.5; expected an integer"),
+        ({"dtype": torch.float64}, "dtype is torch.float64; expected bfloat16, float16 or float32"),
+        ({"dtype": "int8"}, "dtype is 'int8'; expected bfloat16"),
+        ({"dtype": "real"}, "dtype is 'real'; expected a torch.dtype or its name"),
+        (
+            {"vocab_size": 300},
+            "vocab_size is 300; expected at least 301: 294 tokens and padding_rows = 7",
+        ),
+        ({"shards": 0}, "shards is 0; expected at least 1"),
+        ({"shards": 1000}, "do not fill 1000 shards"),
     ],
 )
-def test_sizes_that_contradict_each_other(
-    tmp_path: Path, arguments: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    with pytest.raises(error, match=words):
-        random_checkpoint(tmp_path / "x", **arguments)
+def test_arguments_that_cannot_be(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
+    """They are named as the caller knows them, and nothing is left behind."""
+    with pytest.raises(ValueError, match=words):
+        random_checkpoint(tmp_path / "x" / "y", **arguments)
     assert not (tmp_path / "x").exists()
+
+
+def test_a_dtype_by_its_name(tmp_path: Path) -> None:
+    named = random_checkpoint(tmp_path / "named", dtype="bfloat16")
+    meant = random_checkpoint(tmp_path / "meant", dtype=torch.bfloat16)
+    for path in named.iterdir():
+        assert path.read_bytes() == (meant / path.name).read_bytes()
 
 
 def test_padding_rows_are_no_tokens(tmp_path: Path) -> None:

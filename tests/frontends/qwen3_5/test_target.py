@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from infernix_core.errors import IntegrityError
 from tests.frontends.qwen3_5 import oracle
 from tests.frontends.qwen3_5.oracle import close
 
@@ -89,10 +90,16 @@ def test_verify_then_fold_a_part_then_go_on(case: Any, runner: oracle.Runner) ->
         close(runner.logits(final)[row, 0], logits[row, frontier[row]])
 
 
-def test_fold_equals_the_verified_trajectory_bit_for_bit(case: Any, runner: oracle.Runner) -> None:
-    """Columns one at a time through verify and fold, against one wide verify folded whole."""
+@pytest.mark.parametrize("replayed", [False, True])
+def test_fold_equals_the_verified_trajectory_bit_for_bit(
+    case: Any, runner: oracle.Runner, replayed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole fold takes the state that the verify left; replaying its records gives the same bits."""
     from infernix_qwen3_5.mixers import VerifyMixer
+    from infernix_qwen3_5.target import Ahead
 
+    if replayed:
+        monkeypatch.setattr(Ahead, "holds", lambda *_: False)
     _, _, ids, _ = case
     lanes, starts = [2, 0, 5], [64, 10, 33]
     for row, lane in enumerate(lanes):
@@ -125,6 +132,35 @@ def test_a_fold_of_zero_leaves_the_row_untouched(case: Any, runner: oracle.Runne
     runner.fold([0, 1], [0, 3])
     for name in slots:
         assert torch.equal(runner.state.read_slot(name, [0]), before[name])
+
+
+def test_a_fold_needs_the_verify_of_its_lanes(case: Any, runner: oracle.Runner) -> None:
+    _, _, ids, _ = case
+    for lane in (0, 1):
+        runner.prefill(lane, ids[lane][:70])
+    with pytest.raises(IntegrityError, match="follows the verify"):
+        runner.fold([0], [1])
+    runner.verify([0, 1], [70, 70], [[ids[0][70]], [ids[1][70]]])
+    with pytest.raises(IntegrityError, match="follows the verify"):
+        runner.fold([0], [1])
+
+
+def test_a_full_batch_whose_rows_stop_one_after_the_other(case: Any, runner: oracle.Runner) -> None:
+    """State that changes hands with a whole batch, and is copied with a part of it, stays each lane's own."""
+    _, _, ids, logits = case
+    frontier = [33] * 8
+    for lane in range(8):
+        runner.prefill(lane, ids[lane][:33])
+    for step in range(8):
+        lanes = list(range(8 - step // 2))
+        counts = [int(lane != step) for lane in lanes]
+        columns = [[ids[lane][frontier[lane]]] for lane in lanes]
+        output = runner.verify(lanes, [frontier[lane] for lane in lanes], columns)
+        for lane, actual in zip(lanes, runner.logits(output), strict=True):
+            close(actual[0], logits[lane, frontier[lane]])
+        runner.fold(lanes, counts)
+        for lane, count in zip(lanes, counts, strict=True):
+            frontier[lane] += count
 
 
 def test_features(case: Any, runner: oracle.Runner) -> None:

@@ -226,10 +226,10 @@ class Toolbox:
         if sum(cell[1] for cell in small) >= 5:
             cells.append((sum(cell[0] for cell in small), sum(cell[1] for cell in small)))
         statistic = sum((seen - wanted) ** 2 / wanted for seen, wanted in cells)
-        assert statistic < chi2.ppf(1 - alpha, max(1, len(cells) - 1)), (
-            statistic,
-            observed,
-            expected,
+        limit = chi2.ppf(1 - alpha, max(1, len(cells) - 1))
+        assert statistic < limit, (
+            f"chi-square {statistic:.1f}, at most {limit:.1f} of {len(cells)} cells; "
+            f"drawn {observed}, expected of {total} draws {expected}"
         )
 
 

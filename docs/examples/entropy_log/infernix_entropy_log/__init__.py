@@ -1,0 +1,1 @@
+"""An example plugin: a sampler that logs how sure the model was of each token."""
