@@ -9,8 +9,16 @@ from collections.abc import Iterable
 import pytest
 
 from infernix_core.errors import ConstraintDeadEnd, ConstraintError
-from infernix_core.interfaces.constraints import Choice, OutputConstraint
-from infernix_core.interfaces.language import Content, Label, Language, Literal, Token, sequence
+from infernix_core.interfaces.constraints import OutputConstraint
+from infernix_core.interfaces.language import (
+    Content,
+    Label,
+    Language,
+    Literal,
+    Token,
+    Union,
+    sequence,
+)
 from infernix_core.interfaces.mask_provider import (
     BoundMaskProvider,
     GrammarMatcher,
@@ -136,7 +144,7 @@ class MaskProviderSuite:
     ) -> None:
         """Each end token does; before and after, the language may end."""
         for end in vocabulary.end_ids:
-            matcher = bound.compile(Label("content", Content(Choice(["a"])))).start()
+            matcher = bound.compile(Label("content", Literal(b"a"))).start()
             assert not matcher.accept(end)
             assert matcher.accept(ord("a"))
             before, mark = Snapshot.of(matcher, vocabulary), matcher.mark()
@@ -207,8 +215,8 @@ class MaskProviderSuite:
     ) -> None:
         """The spelling of a control token is text and closes nothing."""
         close = vocabulary.framing[walks.CLOSE]
-        case = ContentCase(Choice(["a"]), ("a",), ())
-        matcher = bound.compile(self._language(vocabulary, case, "after thinking")).start()
+        language = walks.languages(vocabulary, Literal(b"a"))["after thinking"]
+        matcher = bound.compile(language).start()
         for value in walks.CLOSE.encode():
             assert matcher.accept(value)
         assert matcher.labels() == ()
@@ -238,7 +246,7 @@ class MaskProviderSuite:
         self, bound: BoundMaskProvider, vocabulary: Vocabulary
     ) -> None:
         """What one accepts, another does not notice."""
-        compiled = bound.compile(Content(Choice(["abc", "b"])))
+        compiled = bound.compile(Union([Literal(b"abc"), Literal(b"b")]))
         one, other = compiled.start(), compiled.start()
         before = Snapshot.of(other, vocabulary)
         assert one.accept(ord("a"))
@@ -253,7 +261,7 @@ class MaskProviderSuite:
         kinds = (TokenClass.TEXT, TokenClass.TEXT, TokenClass.END)
         vocabulary = Vocabulary((b"a", b"b", b""), kinds)
         bound = provider.bind(vocabulary)
-        matcher = bound.compile(Content(Choice(["ab?"]))).start()
+        matcher = bound.compile(Literal(b"ab?")).start()
         while legal(fill(matcher, vocabulary)):
             assert matcher.accept(legal(fill(matcher, vocabulary))[0])
         assert not matcher.may_end
