@@ -122,55 +122,21 @@ def number_shape(lower: Bound | None, upper: Bound | None, step: Step | None = N
 
     Raises:
         UnsatisfiableSchema: The range is empty, or holds no multiple.
-        UnsupportedSchema: It holds such numbers, but none that can be written.
+        UnsupportedSchema: It holds numbers, but none that can be written. Whether a multiple can be written
+            is left to the texts.
     """
     found = number_range(lower, upper)
     if step is None:
         return NumberShape(found)
-    if found is not None:
-        _check_multiple(found, lower, upper, step)
-    return NumberShape(found, step.decimal())
-
-
-def _check_multiple(
-    found: NumberRange, lower: Bound | None, upper: Bound | None, step: Step
-) -> None:
-    """Raises when a range holds no multiple."""
     if lower is not None and upper is not None:
-        low, high = Fraction(lower.value), Fraction(upper.value)
-        first = math.floor(low / step.value) + 1 if lower.exclusive else math.ceil(low / step.value)
-        last = (
-            math.ceil(high / step.value) - 1 if upper.exclusive else math.floor(high / step.value)
-        )
+        low, high = Fraction(lower.value) / step.value, Fraction(upper.value) / step.value
+        first = math.floor(low) + 1 if lower.exclusive else math.ceil(low)
+        last = math.ceil(high) - 1 if upper.exclusive else math.floor(high)
         if first > last:
             raise UnsatisfiableSchema(
                 f"the range holds no multiple of {step.decimal()}", location=step.location
             )
-    whole = _common_multiple(step.value, Fraction(1)).numerator
-    integers = found.integers
-    if integers is not None and -(-integers.minimum // whole) * whole <= integers.maximum:
-        return
-    if found.minimum is not None and found.maximum is not None:
-        low, high = Fraction(found.minimum), Fraction(found.maximum)
-        if low <= 0 <= high:
-            return
-        if high < 0:
-            low, high = -high, -low
-        # Texts of 17 digits in one decade are the multiples of one power of ten.
-        for decade in range(_magnitude(low), _magnitude(high) + 1):
-            unit = _common_multiple(step.value, Fraction(10) ** (decade - MAX_DIGITS + 1))
-            start = max(low, Fraction(10) ** decade)
-            if math.ceil(start / unit) * unit <= min(high, Fraction(10) ** (decade + 1)):
-                return
-    raise UnsupportedSchema(
-        f"no multiple of {step.decimal()} with at most {MAX_DIGITS} digits lies in the range",
-        location=step.location,
-    )
-
-
-def _magnitude(value: Fraction) -> int:
-    """The exponent of a positive number's first digit, or one less."""
-    return len(str(value.numerator)) - len(str(value.denominator)) - 1
+    return NumberShape(found, step.decimal())
 
 
 def _integers(lower: Bound | None, upper: Bound | None) -> IntegerShape:

@@ -9,6 +9,7 @@ from infernix_constraints.json_schema.assertions import Assertions
 from infernix_constraints.json_schema.counts import Counts
 from infernix_constraints.json_schema.graph import IntegerShape, NumberShape, StringShape
 from infernix_constraints.json_schema.languages import intersected, occurs, without_texts
+from infernix_constraints.json_schema.number_texts import integer_texts, number_texts
 from infernix_constraints.json_schema.numbers import (
     Bound,
     Step,
@@ -18,6 +19,7 @@ from infernix_constraints.json_schema.numbers import (
     lowest,
     number_shape,
 )
+from infernix_constraints.strings.limits import TooManyStates
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 #: Numbers that may be left out of a range.
@@ -104,7 +106,26 @@ def number_shapes(alternative: tuple[Assertions, ...]) -> list[IntegerShape | Nu
 def _shape(
     integral: bool, lower: Bound | None, upper: Bound | None, step: Step | None
 ) -> IntegerShape | NumberShape:
-    return (integer_shape if integral else number_shape)(lower, upper, step)
+    if integral:
+        shape: IntegerShape | NumberShape = integer_shape(lower, upper, step)
+    else:
+        shape = number_shape(lower, upper, step)
+    if step is not None and shape.multiple is not None:
+        try:
+            if isinstance(shape, IntegerShape):
+                texts = integer_texts(shape)
+            else:
+                texts = number_texts(shape)
+        except TooManyStates as error:
+            raise UnsupportedSchema(
+                f"multiples of {step.decimal()} take too many states", location=step.location
+            ) from error
+        if texts.empty:
+            raise UnsupportedSchema(
+                f"no multiple of {step.decimal()} in the range can be written",
+                location=step.location,
+            )
+    return shape
 
 
 def _gaps(
