@@ -112,10 +112,7 @@ def _shape(
         shape = number_shape(lower, upper, step)
     if step is not None and shape.multiple is not None:
         try:
-            if isinstance(shape, IntegerShape):
-                texts = integer_texts(shape)
-            else:
-                texts = number_texts(shape)
+            texts = integer_texts(shape) if isinstance(shape, IntegerShape) else number_texts(shape)
         except TooManyStates as error:
             raise UnsupportedSchema(
                 f"multiples of {step.decimal()} take too many states", location=step.location
