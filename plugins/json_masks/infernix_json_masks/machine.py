@@ -147,8 +147,16 @@ class Configuration:
     def open(self) -> bool:
         """What is below the unknown may be reached without another byte."""
         if self._open is None:
-            self._open = any(each.frame is HOLE for each in self.reachable)
+            self._open = _reaches_hole(self.threads)
         return self._open
+
+
+def _reaches_hole(threads: Below) -> bool:
+    for thread in threads:
+        frame = thread.frame
+        if frame is HOLE or (frame.complete and _reaches_hole(thread.below)):
+            return True
+    return False
 
 
 @define(eq=False)

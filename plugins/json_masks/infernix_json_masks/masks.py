@@ -28,6 +28,7 @@ from infernix_json_masks.texts import InString
 from infernix_json_masks.tokens import Indices, Words
 from infernix_json_masks.vocabulary import TokenIndex
 
+_NONE: Final = np.empty(0, dtype=np.int64)
 _FIRST: Final = np.ones(1, dtype=bool)
 
 #: Ranges of at most so many words are read word by word.
@@ -446,23 +447,22 @@ class MaskMaker:
         assert automaton is not None
         reached = states[contents.open_node]
         alive = np.flatnonzero(reached)
-        known: dict[tuple[int, int, int], bool] = {}
-        kept = []
-        kinds, lengths = contents.open_kind, contents.open_length
-        for place in alive.tolist():
-            length = int(lengths[place]) if bounds.bounded else 0
-            key = int(reached[place]), int(kinds[place]), length
-            possible = known.get(key)
-            if possible is None:
-                after = automaton.reachable(key[0], contents.unfinished[key[1]])
-                if bounds.bounded:
-                    possible = any(bounds.admits(each, used + length + 1) for each in after)
-                else:
-                    possible = bool(after)
-                known[key] = possible
-            if possible:
-                kept.append(place)
-        return contents.open[np.asarray(kept, dtype=np.int64)]
+        if not alive.size:
+            return _NONE
+        lengths = contents.open_length[alive] if bounds.bounded else np.zeros_like(alive)
+        cases, case_of = np.unique(
+            np.stack((reached[alive], contents.open_kind[alive], lengths)),
+            axis=1,
+            return_inverse=True,
+        )
+        possible = []
+        for state, kind, length in cases.T.tolist():
+            after = automaton.reachable(state, contents.unfinished[kind])
+            if bounds.bounded:
+                possible.append(any(bounds.admits(each, used + length + 1) for each in after))
+            else:
+                possible.append(bool(after))
+        return contents.open[alive[np.asarray(possible)[case_of.reshape(-1)]]]
 
     def _leave(
         self,
