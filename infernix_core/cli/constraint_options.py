@@ -33,6 +33,9 @@ OPTIONS = {
 }
 
 
+_JSON = ("--json-schema-file", "--json-object")
+
+
 class Once(argparse.Action):
     """An option that may be given once; argparse would let the last of several win without a word."""
 
@@ -55,6 +58,9 @@ def add_constraint_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--grammar-file", metavar="FILE", action=Once, help="GBNF, entry rule root")
     group.add_argument("--json-schema-file", metavar="FILE", action=Once, help="a JSON Schema")
     group.add_argument("--json-object", action="store_true", help="any JSON object")
+    group.add_argument(
+        "--compact-json", action="store_true", help="JSON without blanks between its tokens"
+    )
     group.add_argument("--regex", metavar="REGEX", action=Once, help="the whole content matches it")
     group.add_argument(
         "--choice", metavar="TEXT", action="append", help="one of these texts; repeat the option"
@@ -78,15 +84,22 @@ def constraint_from_arguments(arguments: argparse.Namespace) -> OutputConstraint
             location=Location(field=given[1]),
             hint="give one constraint",
         )
+    if arguments.compact_json and not any(option in _JSON for option in given):
+        raise InvalidOption(
+            "goes with JSON alone",
+            location=Location(field="--compact-json"),
+            hint=f"give {' or '.join(_JSON)}",
+        )
     if not given:
         return None
     match given[0]:
         case "--grammar-file":
             return Grammar(read_text(arguments.grammar_file, "--grammar-file"))
         case "--json-schema-file":
-            return JsonSchema(read_text(arguments.json_schema_file, "--json-schema-file"))
+            source = read_text(arguments.json_schema_file, "--json-schema-file")
+            return JsonSchema(source, compact=arguments.compact_json)
         case "--json-object":
-            return JsonObject()
+            return JsonObject(compact=arguments.compact_json)
         case "--regex":
             return Regex(checked_argument(arguments.regex, "--regex"))
     return Choice(checked_argument(choice, "--choice") for choice in arguments.choice)
