@@ -92,7 +92,7 @@ SCHEMAS = {
     "least members": {"type": "object", "minProperties": 2, "additionalProperties": NULL},
     "most members": {"type": "object", "maxProperties": 2, "additionalProperties": NULL},
     "counted declared": closed(
-        {name: NULL for name in "abcde"}, minProperties=2, maxProperties=3, required=["c"]
+        dict.fromkeys("abcde", NULL), minProperties=2, maxProperties=3, required=["c"]
     ),
     "counted both": {
         "type": "object",

@@ -98,7 +98,8 @@ def next_byte(matcher: JsonMatcher, rng: random.Random, seen, closing: bool) -> 
     assert following or matcher.may_end, f"a dead end behind {bytes(seen)!r}"
     if not following:
         return None
-    closers = [byte for byte in following if byte in CLOSERS]
+    in_string = {*b"]}"} <= set(following)
+    closers = [byte for byte in following if byte in (b'"' if in_string else CLOSERS)]
     if closing and closers:
         return rng.choice(closers)
     quiet = [byte for byte in following if byte not in OPENERS]

@@ -10,11 +10,11 @@ from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 #: Its framing token, and its two END tokens and FORBIDDEN one.
 THINK_END, END, OTHER_END, FORBIDDEN = "</think>", "<end>", "<stop>", "<pad>"
 
-WORDS = (
+WORDS = str.split(
     "a ab abc b c d e f i n o r s t u x null true false name value type id text data list key date time "
     "Item status user error index count size http https www com org the and of in to for with é ü ß € 日本 "
     "日 本 😀 ир ка И 2024 10 12 -0 -1 1e 0.5 e+ e- .0 001 255 192.168 T10 Z +00 :00 @x .c deadbeef"
-).split()
+)
 
 
 def json_like() -> Vocabulary:
