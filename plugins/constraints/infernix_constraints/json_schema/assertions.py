@@ -124,6 +124,7 @@ class Assertions:
         lower: The bounds below numbers.
         upper: The bounds above numbers.
         multiples: What numbers are multiples of.
+        not_multiples: What numbers are no multiples of.
         min_length: Least length of strings.
         max_length: Greatest length of strings, or None.
         tests: Patterns and formats of strings.
@@ -161,6 +162,7 @@ class Assertions:
     lower: tuple[Bound, ...] = ()
     upper: tuple[Bound, ...] = ()
     multiples: tuple[Multiple, ...] = ()
+    not_multiples: tuple[Multiple, ...] = ()
     min_length: int = 0
     max_length: int | None = None
     tests: tuple[Test, ...] = ()

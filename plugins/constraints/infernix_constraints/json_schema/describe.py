@@ -140,7 +140,10 @@ class _Description:
 
 
 def _multiple(shape: IntegerShape | NumberShape) -> str:
-    return "" if shape.multiple is None else f", multiples of {shape.multiple}"
+    text = "" if shape.multiple is None else f", multiples of {shape.multiple}"
+    if isinstance(shape, NumberShape):
+        return text + (", no integers" if shape.fractional else "")
+    return text if shape.excluded is None else f"{text}, no multiples of {shape.excluded}"
 
 
 def _language(automaton: StringAutomaton) -> str:

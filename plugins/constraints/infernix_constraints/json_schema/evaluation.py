@@ -204,6 +204,7 @@ def _satisfies_locally(found: Assertions, value: Value) -> bool:
             and not (integral and found.fractional)
             and admits(found.lower, found.upper, value)
             and all(is_multiple(value, multiple.value) for multiple in found.multiples)
+            and not any(is_multiple(value, multiple.value) for multiple in found.not_multiples)
         )
     return True
 

@@ -32,11 +32,13 @@ class IntegerShape:
 
     Attributes:
         multiple: They are multiples of it; it is positive and may have a fraction.
+        excluded: They are no multiples of it; it is positive and may have a fraction.
     """
 
     minimum: int
     maximum: int
     multiple: Decimal | None = None
+    excluded: Decimal | None = None
 
 
 @frozen
@@ -60,10 +62,12 @@ class NumberShape:
 
     Attributes:
         multiple: They are multiples of it, as exact decimals; positive.
+        fractional: They are no integers.
     """
 
     range: NumberRange | None
     multiple: Decimal | None = None
+    fractional: bool = False
 
 
 @frozen

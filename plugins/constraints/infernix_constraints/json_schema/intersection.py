@@ -126,7 +126,7 @@ class Intersection:
                     found += (True, False)
                 case FiniteShape(values=values):
                     found += values
-                case IntegerShape(minimum=low, maximum=high, multiple=multiple):
+                case IntegerShape(minimum=low, maximum=high, multiple=multiple, excluded=None):
                     step = 1 if multiple is None else int(multiple)
                     if (high - low) // step > MAX_LISTED:
                         return None

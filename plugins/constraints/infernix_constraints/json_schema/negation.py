@@ -120,8 +120,8 @@ class _Negation:
         for place, bound in enumerate(found.upper):
             failing = Bound(bound.value, not bound.exclusive, bound.location)
             yield self.way(f"upper {place}", kinds=_NUMBER, lower=(failing,))
-        if found.multiples:
-            yield self.refuse("number", "multipleOf", "the negation of multipleOf")
+        for place, multiple in enumerate(found.multiples):
+            yield self.way(f"multiple {place}", kinds=_NUMBER, not_multiples=(multiple,))
 
     def _strings(self) -> Iterator[tuple[Key, ...]]:
         found = self.found

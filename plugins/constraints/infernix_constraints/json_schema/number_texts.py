@@ -15,6 +15,8 @@ reads. The forms:
   digits, and with no more places than multiples need, or one; an exponent only below 1e-4, where software starts
   to write one. So binary64 has every multiple of 0.5 or 3 as it is written, and gives every multiple of 0.01 back
   as it was written.
+- A number that is no integer: of these, the decimals without an exponent of at most 15 digits. No two decimals of
+  15 digits are read as the same binary64, so none of them is read as an integer.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from threading import Lock
 from typing import Final
+
+from attrs import evolve
 
 from infernix_constraints.json_schema.graph import IntegerShape, NumberRange, NumberShape
 from infernix_constraints.json_schema.number_forms.free import free
@@ -32,8 +37,9 @@ from infernix_constraints.json_schema.number_forms.multiples import Divisibility
 from infernix_constraints.json_schema.number_forms.natural import natural
 from infernix_constraints.json_schema.number_forms.plain import MAX_LEADING_ZEROS, plain
 from infernix_constraints.json_schema.number_forms.scientific import scientific
-from infernix_constraints.json_schema.numbers import MAX_DIGITS
+from infernix_constraints.json_schema.numbers import MAX_DIGITS, common_multiple
 from infernix_constraints.json_schema.values import INT64
+from infernix_constraints.strings.algebra import difference, from_function, intersection
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.finite import Rows, finite_automaton
 
@@ -61,6 +67,11 @@ def integer_texts(shape: IntegerShape) -> StringAutomaton:
     """
 
     def build() -> StringAutomaton:
+        if shape.excluded is not None:
+            # Every integer is written in one way, so texts are left out with their values.
+            every = evolve(shape, excluded=None)
+            step = common_multiple(shape.excluded, shape.multiple)
+            return difference(integer_texts(every), integer_texts(evolve(every, multiple=step)))
         multiple = Divisibility.of(shape.multiple, 0)
         return _automaton(_naturals(shape, multiple, False), _naturals(shape, multiple, True))
 
@@ -75,12 +86,34 @@ def number_texts(shape: NumberShape) -> StringAutomaton:
     """
 
     def build() -> StringAutomaton:
+        if shape.fractional:
+            return intersection(number_texts(evolve(shape, fractional=False)), _fractions())
         if shape.range is None and shape.multiple is None:
             every = [scientific(_LEAST, _GREATEST, MAX_DIGITS, Divisibility.ANY), free()]
             return _automaton(every, every)
         return _automaton(_magnitudes(shape, False), _magnitudes(shape, True))
 
     return _kept(shape, build)
+
+
+@cache
+def _fractions() -> StringAutomaton:
+    """Decimals of at most ``MAX_MULTIPLE_DIGITS`` digits with a fraction other than zero."""
+
+    # A state is the number of digits, whether there was a point, and whether a digit after it was not 0.
+    def step(state: tuple[int, bool, bool], code: int) -> tuple[int, bool, bool] | None:
+        digits, pointed, nonzero = state
+        character = chr(code)
+        if character == "-":
+            return state if state == (0, False, False) else None
+        if character == ".":
+            return None if pointed else (digits, True, False)
+        if not "0" <= character <= "9" or digits == MAX_MULTIPLE_DIGITS:
+            return None
+        return digits + 1, pointed, nonzero or (pointed and character != "0")
+
+    boundaries = (0, *map(ord, "-./01:"))
+    return from_function(boundaries, (0, False, False), step, lambda state: state[2])
 
 
 def _kept(

@@ -73,6 +73,11 @@ class Step:
         return _decimal(self.value)
 
 
+def common_multiple(one: Decimal, other: Decimal | None) -> Decimal:
+    """The least common multiple of a positive decimal and another, if there is one."""
+    return one if other is None else _decimal(_common_multiple(Fraction(one), Fraction(other)))
+
+
 def _common_multiple(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(
         math.lcm(a.numerator * b.denominator, b.numerator * a.denominator),

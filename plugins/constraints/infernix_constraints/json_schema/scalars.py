@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from itertools import chain
 
+from attrs import evolve, frozen
+
 from infernix_constraints.json_schema.assertions import Assertions
 from infernix_constraints.json_schema.counts import Counts
 from infernix_constraints.json_schema.graph import IntegerShape, NumberShape, StringShape
@@ -78,51 +80,100 @@ def number_shapes(alternative: tuple[Assertions, ...]) -> list[IntegerShape | Nu
     )
     integral = any(each.integral for each in alternative)
     fractional = next((each for each in alternative if each.fractional), None)
+    if fractional is not None and integral:
+        raise UnsatisfiableSchema("no number is left", location=fractional.location("type"))
+    excluded = _excluded(alternative)
     if fractional is not None:
-        if integral:
-            raise UnsatisfiableSchema("no number is left", location=fractional.location("type"))
-        raise UnsupportedSchema(
-            "numbers that are no integers cannot be enforced", location=fractional.location("type")
-        )
+        if excluded is not None and excluded.value % 1:
+            raise _not_told(excluded.location)
+        kinds = [_Kind(integral=False, step=step, fractional=True)]
+    elif excluded is None or integral:
+        kinds = [_Kind(integral, step, excluded=excluded)]
+    elif excluded.value % 1:
+        raise _not_told(excluded.location)
+    else:
+        # What is no multiple of an integer has a fraction or is another integer.
+        kinds = [
+            _Kind(integral=False, step=step, fractional=True),
+            _Kind(integral=True, step=step, excluded=excluded),
+        ]
     gaps = _gaps(alternative, lower, upper)
-    if not gaps:
-        return [_shape(integral, lower, upper, step)]
     found: list[IntegerShape | NumberShape] = []
-    edges: list[Bound | None] = [*gaps, None]
     reason: UnsatisfiableSchema | UnsupportedSchema | None = None
-    below = lower
-    for gap in edges:
-        try:
-            found.append(_shape(integral, below, gap if gap is not None else upper, step))
-        except (UnsatisfiableSchema, UnsupportedSchema) as error:
-            reason = error  # an interval between two gaps may be empty
-        below = gap
+    for kind in kinds:
+        below = lower
+        for above in (*gaps, upper):
+            try:
+                found.append(kind.shape(below, above))
+            except (UnsatisfiableSchema, UnsupportedSchema) as error:
+                reason = error  # of several intervals, some may be empty
+            below = above
     if not found:
         assert reason is not None
         raise reason
     return found
 
 
-def _shape(
-    integral: bool, lower: Bound | None, upper: Bound | None, step: Step | None
-) -> IntegerShape | NumberShape:
-    if integral:
-        shape: IntegerShape | NumberShape = integer_shape(lower, upper, step)
-    else:
-        shape = number_shape(lower, upper, step)
-    if step is not None and shape.multiple is not None:
+def _not_told(location: Location) -> UnsupportedSchema:
+    return UnsupportedSchema("the negation of multipleOf cannot be enforced", location=location)
+
+
+def _excluded(alternative: tuple[Assertions, ...]) -> Step | None:
+    """What numbers are no multiples of."""
+    steps = {
+        multiple.value: Step.of(((multiple.value, multiple.location),))
+        for each in alternative
+        for multiple in each.not_multiples
+    }
+    if len(steps) > 1:
+        raise UnsupportedSchema(
+            "several negations of multipleOf cannot be enforced",
+            location=next(
+                multiple for each in alternative for multiple in each.not_multiples
+            ).location,
+        )
+    return next(iter(steps.values()), None)
+
+
+@frozen
+class _Kind:
+    """Numbers without their range."""
+
+    integral: bool
+    step: Step | None
+    fractional: bool = False
+    excluded: Step | None = None
+
+    def shape(self, lower: Bound | None, upper: Bound | None) -> IntegerShape | NumberShape:
+        """Those in a range.
+
+        Raises:
+            UnsatisfiableSchema: There are none.
+            UnsupportedSchema: There are, but none that can be written.
+        """
+        if self.integral:
+            excluded = None if self.excluded is None else self.excluded.decimal()
+            shape: IntegerShape | NumberShape = evolve(
+                integer_shape(lower, upper, self.step), excluded=excluded
+            )
+        else:
+            shape = evolve(number_shape(lower, upper, self.step), fractional=self.fractional)
+        last = self.excluded or self.step
+        if last is None and not self.fractional:
+            return shape
+        bound = upper or lower
+        location = last.location if last is not None else bound.location if bound else None
         try:
             texts = integer_texts(shape) if isinstance(shape, IntegerShape) else number_texts(shape)
         except TooManyStates as error:
             raise UnsupportedSchema(
-                f"multiples of {step.decimal()} take too many states", location=step.location
+                "its multiples take too many states", location=location
             ) from error
         if texts.empty:
-            raise UnsupportedSchema(
-                f"no multiple of {step.decimal()} in the range can be written",
-                location=step.location,
-            )
-    return shape
+            if self.excluded is not None:
+                raise UnsatisfiableSchema("the range holds only multiples", location=location)
+            raise UnsupportedSchema("nothing in the range can be written", location=location)
+        return shape
 
 
 def _gaps(

@@ -89,7 +89,11 @@ def _number(shape, value: Fraction) -> bool:
     if shape.multiple is not None and value % Fraction(shape.multiple):
         return False
     if isinstance(shape, IntegerShape):
+        if shape.excluded is not None and not value % Fraction(shape.excluded):
+            return False
         return value.denominator == 1 and shape.minimum <= value <= shape.maximum
+    if shape.fractional and value.denominator == 1:
+        return False
     bounds = shape.range
     if bounds is None:
         return True

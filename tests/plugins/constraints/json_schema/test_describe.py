@@ -47,6 +47,10 @@ def described(schema: object) -> str:
             "root = integer from 3 to 9, multiples of 3",
         ),
         ({"type": "number", "multipleOf": 0.5}, "root = number, multiples of 0.5"),
+        (
+            {"type": "number", "not": {"multipleOf": 3}},
+            "root = number, no integers | integer, no multiples of 3",
+        ),
         ({"type": "string", "pattern": "^(ab|c)$"}, 'root = string of "c" | "ab"'),
         (
             {"type": "string", "pattern": "^a+$", "maxLength": 9},

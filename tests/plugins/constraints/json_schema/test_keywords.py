@@ -44,6 +44,10 @@ def check(schema, accepted, refused, draft: int = 2020) -> None:
         ({"type": "number", "multipleOf": 0.5}, [1, 0.5, -1.5], [0.25, "x"]),
         ({"allOf": [{"multipleOf": 4}, {"multipleOf": 6}]}, [12, 0, "s"], [4, 6, 18]),
         ({"type": "integer", "multipleOf": 1.5}, [3, -3, 0], [1, 2, 1.5]),
+        ({"not": {"type": "integer"}}, [1.5, "x", None], [1, 2.0]),
+        ({"not": {"multipleOf": 3}}, [1, 1.5, -4], [3, 0, 6.0, "x"]),
+        ({"oneOf": [{"multipleOf": 3}, {"multipleOf": 5}], "type": "integer"}, [3, 5], [15, 1]),
+        ({"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]}, [1, 2.5], [2, 1.5]),
         ({"minimum": 1.5, "exclusiveMaximum": 3}, [1.5, 2, 2.99, "x"], [1.49, 3]),
         # Objects.
         (
