@@ -67,12 +67,23 @@ class Test:
         return text in self.automaton()
 
 
-@lru_cache(maxsize=512)
 def _automaton(keyword: str, text: str, negated: bool) -> StringAutomaton:
-    if negated:
-        return complement(_automaton(keyword, text, negated=False))
-    if keyword == "pattern":
-        return from_pattern(text)
+    found = _built(keyword, text, negated)
+    if isinstance(found, Exception):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(maxsize=512)
+def _built(keyword: str, text: str, negated: bool) -> StringAutomaton | Exception:
+    """The automaton, or why there is none: finding that out may take longest."""
+    try:
+        if negated:
+            return complement(_automaton(keyword, text, negated=False))
+        if keyword == "pattern":
+            return from_pattern(text)
+    except (InvalidRegex, TooManyStates) as error:
+        return error
     found = format_automaton(text)
     assert found is not None
     return found
@@ -99,11 +110,11 @@ def intersected(tests: Sequence[Test]) -> StringAutomaton | None:
     """
     if not tests:
         return None
+    for test in tests:
+        test.automaton()  # says which one it is, if it is one alone
     try:
         return _intersected(frozenset((test.keyword, test.text, test.negated) for test in tests))
-    except (InvalidRegex, TooManyStates):
-        for test in tests:
-            test.automaton()  # says which one, if it is one alone
+    except TooManyStates:
         raise too_many_states(tests[-1].location) from None
 
 
