@@ -15,6 +15,8 @@ from infernix_constraints.json_schema import (
     StringShape,
 )
 from infernix_constraints.strings.pattern import from_pattern
+from infernix_core.interfaces.constraints import JsonSchema
+from infernix_core.interfaces.language import Content
 
 STRING, INTEGER, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 
@@ -29,7 +31,7 @@ def each(items, **more):
     return {"type": "array", "items": items, **more}
 
 
-#: By name: documents.
+#: By name: documents, and one language.
 SCHEMAS = {
     "anything": True,
     "object": {"type": "object"},
@@ -185,7 +187,7 @@ SCHEMAS = {
         "then": {"properties": {"value": INTEGER}},
         "else": {"properties": {"value": STRING}},
     },
-    "compact": True,
+    "compact": Content(JsonSchema.of(True, compact=True)),
 }
 
 _AUTOMATON = from_pattern("^[ab]{2,}$")

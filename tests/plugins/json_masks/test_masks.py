@@ -9,8 +9,6 @@ import pytest
 
 from infernix_constraints.json_schema import StringShape
 from infernix_constraints.strings.pattern import from_pattern
-from infernix_core.interfaces.constraints import JsonSchema
-from infernix_core.interfaces.language import Content
 from infernix_json_masks.automata import Bounds, text_automaton
 from tests.plugins.json_masks.schemas import GRAPHS, SCHEMAS
 from tests.plugins.json_masks.stepping import (
@@ -26,8 +24,6 @@ ALL = {**SCHEMAS, **GRAPHS}
 
 
 def grammar(masks, name):
-    if name == "compact":
-        return grammar_of(masks, Content(JsonSchema.of(True, compact=True)))
     return grammar_of(masks, ALL[name])
 
 

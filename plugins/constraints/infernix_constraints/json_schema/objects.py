@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, product
 from typing import TYPE_CHECKING
 
@@ -260,10 +260,26 @@ class _Members:
         return ObjectShape(
             tuple(members),
             frozenset(declared),
-            tuple(OtherMembers(names, node) for node, names in others.items()),
+            tuple(
+                OtherMembers(self._undeclared(names, declared), node)
+                for node, names in others.items()
+            ),
             self.counts.least,
             self.counts.greatest,
         )
+
+    def _undeclared(
+        self, names: StringAutomaton | None, declared: Iterable[str]
+    ) -> StringAutomaton | None:
+        """Names without the declared ones; None is every name, which the reader tells apart by itself."""
+        if names is None:
+            return None
+        taken = [name for name in declared if name in names]
+        if not taken:
+            return names
+        patterns = any(each.patterns for each in self.alternative)
+        at = self.location("patternProperties" if patterns else "propertyNames")
+        return without_texts(names, taken, at)
 
     def with_undeclared(self, extra: dict[str, list[Key]], location: Location) -> list[ObjectShape]:
         """The shapes with at least one undeclared member: the declared ones are told apart and counted."""

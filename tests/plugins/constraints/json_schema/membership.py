@@ -132,6 +132,8 @@ def _array(schema, shape: ArrayShape, value: list) -> bool:
 
 def _object(schema, shape: ObjectShape, value: dict) -> bool:
     declared = {one.name: one for one in shape.members}
+    for one in shape.others:
+        assert one.names is None or not any(name in one.names for name in shape.reserved)
     if not _between(shape.minimum, len(value), shape.maximum):
         return False
     if any(one.required and one.name not in value for one in shape.members):
