@@ -22,8 +22,10 @@ from infernix_constraints.json_schema.assertions import (
 )
 from infernix_constraints.json_schema.document import SchemaDocument
 from infernix_constraints.json_schema.evaluation import Evaluation
+from infernix_constraints.json_schema.languages import Test, too_many_states
 from infernix_constraints.json_schema.unevaluated import closing
 from infernix_constraints.json_schema.values import Identity, Value, identity
+from infernix_constraints.strings.limits import MAX_STATES
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 #: The positions that all apply to one value.
@@ -34,6 +36,8 @@ Alternative = tuple[Assertions, ...]
 
 #: Intersections of two schemas in one reduction.
 MAX_MERGES = 16384
+#: States of the patterns and formats of one schema, and an eighth of those that their products may have.
+MAX_TEST_STATES = 49_152
 #: Schemas that may apply to one value in place of each other, through references and compositions.
 MAX_IN_PLACE_DEPTH = 256
 #: Steps in which one conjunction is expanded; choices that assert nothing merge nothing, yet multiply.
@@ -98,6 +102,19 @@ class Expansion:
 
 
 @define(eq=False)
+class Effort:
+    """What one reduction has spent on tests of strings.
+
+    Attributes:
+        states: States so far.
+        tests: The tests that are counted among them.
+    """
+
+    states: int = 0
+    tests: set[Test] = field(factory=set)
+
+
+@define(eq=False)
 class Conjunctions:
     """The conjunctions of one document, each expanded once.
 
@@ -106,11 +123,13 @@ class Conjunctions:
         evaluation: Decides values.
         exclusive: Turns the positions of a oneOf into conjunctions of which at least one applies exactly
             when one of the positions does. None reads it as anyOf, which admits more.
+        effort: What the tests of strings have taken so far.
     """
 
     document: SchemaDocument
     evaluation: Evaluation
     exclusive: Callable[[Assertions, tuple[Key, ...]], tuple[Conjunction, ...]] | None = None
+    effort: Effort = field(factory=Effort)
     merges: int = field(init=False, default=0)
     _expanded: dict[Conjunction, Expansion] = field(init=False, factory=dict)
     _merged: dict[tuple[Key, int], tuple[Conjunction, ...]] = field(init=False, factory=dict)
@@ -200,6 +219,25 @@ class Conjunctions:
             group = ((key,), *rest)
         self._merged[owner.key, place] = group
         return group
+
+    def count_tests(self, alternative: Alternative) -> None:
+        """Counts the states that intersecting the tests of strings may take.
+
+        Raises:
+            UnsupportedSchema: There were too many.
+        """
+        tests = dict.fromkeys(chain.from_iterable(each.tests for each in alternative))
+        effort, product = self.effort, 1
+        for test in tests:
+            if effort.states > MAX_TEST_STATES:
+                raise too_many_states(test.location)
+            states = test.automaton().states
+            if test not in effort.tests:
+                effort.tests.add(test)
+                effort.states += states
+            product = min(product * states, MAX_STATES)
+        if len(tests) > 1:
+            effort.states += product // 8  # few of the pairs of states are reached as a rule
 
     def count_merge(self, location: Location) -> None:
         """Counts one intersection.

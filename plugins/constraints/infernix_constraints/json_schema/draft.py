@@ -27,10 +27,14 @@ from infernix_constraints.json_schema.liveness import (
     without_dead,
 )
 from infernix_constraints.json_schema.values import Identity, Value, identity, kind_of
+from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 #: Greatest sum of the least lengths of one schema's different strings, arrays and objects.
 MAX_COUNTED = 65536
+
+#: States of all the automata of one schema.
+MAX_TOTAL_STATES = 131_072
 
 #: The shapes that hold every value of their type.
 _PLAIN_OF: dict[str, Shape] = {
@@ -69,7 +73,9 @@ class Draft:
     _index: dict[Conjunction, int] = field(init=False, factory=dict)
     _verdicts: dict[int, bool] = field(init=False, factory=dict)
     _counted: set[Shape] = field(init=False, factory=set)
+    exhausted: bool = field(init=False, default=False)
     _total: int = field(init=False, default=0)
+    _states: int = field(init=False, default=0)
 
     def node(self, conjunction: Conjunction) -> int:
         """The index of a conjunction's node, which is built later if it is new."""
@@ -110,15 +116,28 @@ class Draft:
         return shapes
 
     def _count(self, shapes: tuple[Shape, ...], conjunction: Conjunction) -> None:
-        """Adds up what has to be counted one by one."""
+        """Adds up what has to be counted one by one, and the states of automata."""
         for shape in shapes:
             if isinstance(shape, StringShape | ArrayShape | ObjectShape):
                 if shape in self._counted:
                     continue
                 self._counted.add(shape)
                 self._total += shape.minimum
+            automata: list[StringAutomaton | None] = []
+            if isinstance(shape, StringShape):
+                automata = [shape.automaton]
+            elif isinstance(shape, ObjectShape):
+                automata = [other.names for other in shape.others]
+            self._states += sum(each.states for each in automata if each is not None)
+        location = self.conjunctions.document.location(conjunction[0] if conjunction else "")
+        self.exhausted = self._states > MAX_TOTAL_STATES
+        if self.exhausted:
+            raise UnsupportedSchema(
+                f"the strings of the schema take more than {MAX_TOTAL_STATES} states together",
+                location=location,
+                hint="fewer or shorter patterns",
+            )
         if self._total > MAX_COUNTED and not self.forgiving:
-            location = self.conjunctions.document.location(conjunction[0] if conjunction else "")
             raise UnsupportedSchema(
                 f"the least lengths in the schema add up to more than {MAX_COUNTED}",
                 location=location,

@@ -42,7 +42,7 @@ class Exclusion:
 
     def satisfiable(self, conjunction: Conjunction) -> bool:
         """Whether a conjunction may have values; False only when it has none."""
-        if len(self.draft.order) > MAX_NODES:
+        if len(self.draft.order) > MAX_NODES or self.draft.exhausted:
             return True
         return self.draft.lives(conjunction)
 
@@ -95,7 +95,7 @@ class Exclusion:
             if not self.satisfiable(pair):
                 return frozenset()
             within = self.document.conjunction((siblings, *pair))
-            if len(self.draft.order) > MAX_NODES:
+            if len(self.draft.order) > MAX_NODES or self.draft.exhausted:
                 return ALL_KINDS
             kinds = self.draft.kinds(within)
             if kinds is not None:

@@ -83,6 +83,7 @@ class Intersection:
         if kind == "number":
             shapes: Sequence[Shape] = number_shapes(alternative)
         elif kind == "string":
+            self.conjunctions.count_tests(alternative)
             shapes = string_shapes(alternative)
         elif kind == "array":
             shapes = array_shapes(self, alternative)

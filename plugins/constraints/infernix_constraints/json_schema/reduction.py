@@ -29,7 +29,8 @@ def reduce_schema(source: str) -> ReducedSchema:
     document = SchemaDocument(read_json(source))
     evaluation = Evaluation(document)
     exclusion = Exclusion(document, evaluation)
-    conjunctions = Conjunctions(document, evaluation, exclusion.exclusive)
+    effort = exclusion.draft.conjunctions.effort
+    conjunctions = Conjunctions(document, evaluation, exclusion.exclusive, effort)
     draft = Draft(conjunctions, exclusion.satisfiable)
     draft.reduce(document.conjunction([""]))
     generating = draft.generating()

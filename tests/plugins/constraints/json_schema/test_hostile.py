@@ -81,6 +81,17 @@ HOSTILE = {
         "patternProperties": {f"a.*b{n}.*c": {"maximum": n} for n in range(60)}
     },
     "deep subset construction": lambda: {"type": "string", "pattern": "(a|b)*a(a|b){25}$"},
+    "large patterns": lambda: {
+        "properties": {
+            f"p{n}": {"type": "string", "pattern": f"(a|b)*a(a|b){{12}}c{{{n + 1}}}"}
+            for n in range(100)
+        }
+    },
+    "large patterns in branches": lambda: {
+        "oneOf": [
+            {"type": "string", "pattern": f"(a|b)*a(a|b){{12}}c{{{n + 1}}}"} for n in range(100)
+        ]
+    },
     "nested repetitions": lambda: {
         "type": "string",
         "pattern": "^(([a-z]{1,1000}){1,1000}){1,1000}$",
