@@ -72,6 +72,7 @@ class Draft:
     reasons: dict[int, UnsatisfiableSchema] = field(init=False, factory=dict)
     _index: dict[Conjunction, int] = field(init=False, factory=dict)
     _verdicts: dict[int, bool] = field(init=False, factory=dict)
+    _alive: set[int] = field(init=False, factory=set)
     _counted: set[Shape] = field(init=False, factory=set)
     exhausted: bool = field(init=False, default=False)
     _total: int = field(init=False, default=0)
@@ -182,8 +183,8 @@ class Draft:
         return self._least(list(range(len(self.order))))
 
     def _least(self, nodes: list[int]) -> set[int]:
-        """The least fixed point of what lives among some nodes, given the verdicts on others."""
-        found = {node for node, alive in self._verdicts.items() if alive}
+        """Adds the least fixed point of what lives among some nodes to what lives among others."""
+        found = self._alive
         users: dict[int, set[int]] = {}
         for node in nodes:
             for shape in self.nodes[node] or ():
