@@ -37,7 +37,7 @@ Alternative = tuple[Assertions, ...]
 #: Intersections of two schemas in one reduction.
 MAX_MERGES = 16384
 #: States of the patterns and formats of one schema, and an eighth of those that their products may have.
-MAX_TEST_STATES = 49_152
+MAX_TEST_STATES = 65_536
 #: Schemas that may apply to one value in place of each other, through references and compositions.
 MAX_IN_PLACE_DEPTH = 256
 #: Steps in which one conjunction is expanded; choices that assert nothing merge nothing, yet multiply.
