@@ -5,14 +5,13 @@ from __future__ import annotations
 from infernix_constraints.choice import choice_grammar
 from infernix_constraints.gbnf import parse_gbnf
 from infernix_constraints.grammar import Grammar
-from infernix_constraints.json_text import json_object_grammar
 from infernix_constraints.regex import regex_grammar
 from infernix_core.errors import ConstraintError
 from infernix_core.interfaces import constraints
 
 
 def content_grammar(constraint: constraints.OutputConstraint) -> Grammar:
-    """The grammar of every kind but JSON Schema, whose reduced form each provider lowers its own way.
+    """The grammar of every kind but JSON, whose reduced form each provider reads its own way.
 
     Raises:
         ConstraintError: The constraint is not valid, or of a kind that has no grammar here.
@@ -24,6 +23,4 @@ def content_grammar(constraint: constraints.OutputConstraint) -> Grammar:
             return regex_grammar(pattern)
         case constraints.Choice(literals=literals):
             return choice_grammar(literals)
-        case constraints.JsonObject():
-            return json_object_grammar()
     raise ConstraintError(f"constraint kind {type(constraint).__name__} has no grammar")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from infernix_constraints.content import content_grammar
 from infernix_constraints.grammar import Text
-from infernix_constraints.json_schema import reduce_schema
-from infernix_constraints.json_schema.describe import describe_schema
 from infernix_constraints.printing import expression_text, grammar_text
 from infernix_core.interfaces import language as algebra
-from infernix_core.interfaces.constraints import JsonSchema, OutputConstraint
-from infernix_xgrammar.language import grammar_of
+from infernix_core.interfaces.constraints import JsonObject, JsonSchema, OutputConstraint
+from infernix_json_masks.provider import JsonMaskProvider
 
 
 def explain(language: algebra.Language) -> str:
@@ -36,11 +35,9 @@ def content_text(constraint: OutputConstraint) -> str:
     Raises:
         ConstraintError: It is not valid or not supported.
     """
-    # Lowered in either case, since that is where the last refusals come from.
-    grammar = grammar_of(constraint)
-    if isinstance(constraint, JsonSchema):
-        return describe_schema(reduce_schema(constraint.source))
-    return grammar_text(grammar)
+    if isinstance(constraint, JsonObject | JsonSchema):
+        return JsonMaskProvider().explain(algebra.Content(constraint))
+    return grammar_text(content_grammar(constraint))
 
 
 def _tree(node: algebra.Language, names: dict[OutputConstraint, str]) -> str:

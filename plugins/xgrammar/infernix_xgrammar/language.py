@@ -5,11 +5,9 @@ from __future__ import annotations
 from attrs import define, field
 
 from infernix_constraints.content import content_grammar
-from infernix_constraints.grammar import Grammar
-from infernix_constraints.json_schema import reduce_schema
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces import language as algebra
-from infernix_core.interfaces.constraints import JsonSchema, OutputConstraint
+from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_xgrammar.flat import (
     Atom,
     Call,
@@ -21,22 +19,10 @@ from infernix_xgrammar.flat import (
     TokenOf,
     TokenOutside,
 )
-from infernix_xgrammar.json_schema import lower_schema
-
-
-def grammar_of(constraint: OutputConstraint) -> Grammar:
-    """A content constraint's grammar.
-
-    Raises:
-        ConstraintError: The constraint is not valid or not supported.
-    """
-    if isinstance(constraint, JsonSchema):
-        return lower_schema(reduce_schema(constraint.source))
-    return content_grammar(constraint)
 
 
 def flatten(language: algebra.Language, tokens: TokenDomain) -> FlatGrammar:
-    """The whole tree as rules over characters and token terminals.
+    """The whole tree as rules over characters and token terminals. No content of it is JSON.
 
     Raises:
         ConstraintError: A constraint in it is not valid or not supported.
@@ -126,7 +112,7 @@ class _Flattening:
 
     def _content(self, constraint: OutputConstraint) -> int:
         if constraint not in self.contents:
-            self.contents[constraint] = self.flat.add(grammar_of(constraint), self.tokens)
+            self.contents[constraint] = self.flat.add(content_grammar(constraint), self.tokens)
         return self.contents[constraint]
 
     @staticmethod

@@ -5,8 +5,9 @@ from __future__ import annotations
 import xgrammar
 from attrs import define, field
 
-from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.language import Language
+from infernix_core.errors import IntegrityError, InvalidOption, Location
+from infernix_core.interfaces.constraints import JsonObject, JsonSchema
+from infernix_core.interfaces.language import Content, Language, walk
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.matcher import JsonGrammar
 from infernix_json_masks.provider import JsonMasks, handles
@@ -70,9 +71,11 @@ class XGrammarBound:
 
         Raises:
             ConstraintError: A constraint in it is not valid or not supported; the location says where.
+            InvalidOption: JSON and another kind of content are in one language.
         """
         if handles(language):
             return self._json.compile(language)
+        _require_no_json(language)
         grammar = flatten(language, self._domain)
         lowered = lower(grammar)
         text, compiled, end, contested = "", None, END_BYTES, frozenset[int]()
@@ -95,3 +98,14 @@ class XGrammarBound:
             contested=tuple(sorted(contested)),
             text=text,
         )
+
+
+def _require_no_json(language: Language) -> None:
+    """Refuses JSON beside another kind of content: one of them is matched by a machine, the other by xgrammar."""
+    for node in walk(language):
+        if isinstance(node, Content) and isinstance(node.constraint, JsonObject | JsonSchema):
+            raise InvalidOption(
+                f"{node.constraint.kind} cannot be in one output language with a content that is no JSON",
+                location=Location(field=node.constraint.kind),
+                hint="a JSON Schema for the other content too, such as pattern or enum",
+            )

@@ -1,4 +1,5 @@
 import argparse
+import json
 
 import pytest
 
@@ -37,11 +38,17 @@ def test_the_hook_gives_the_command():
     assert command.name == "check"
 
 
-def test_a_constraint_alone_is_explained(run):
+def test_a_constraint_alone_is_explained(run, tmp_path):
     assert run("--regex", "[a-c]{2,3}|é") == (0, 'root ::= [a-c]{2,3} | "é"\n', "")
     code, out, _ = run("--json-object")
     assert code == 0
-    assert "object ::= " in out
+    assert out.startswith("root = {")
+    schema = {"type": "object", "properties": {"line": {"type": "integer"}}, "required": ["line"]}
+    file = tmp_path / "schema.json"
+    file.write_text(json.dumps(schema))
+    code, out, _ = run("--json-schema-file", str(file))
+    assert code == 0
+    assert '"line"' in out
 
 
 @pytest.mark.parametrize(
@@ -95,7 +102,9 @@ def test_errors_are_one_line_and_say_where(run, tmp_path):
 
 def namespace(**values):
     names = ("grammar_file", "json_schema_file", "regex", "choice")
-    return argparse.Namespace(**{**dict.fromkeys(names), "json_object": False, **values})
+    return argparse.Namespace(
+        **{**dict.fromkeys(names), "json_object": False, "compact_json": False, **values}
+    )
 
 
 def test_options_become_constraints(tmp_path):

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from infernix_core.interfaces.constraints import Choice, JsonObject, Regex
+from infernix_core.interfaces.constraints import Choice, Grammar, JsonObject, Regex
 from infernix_core.interfaces.language import (
     Content,
     Label,
@@ -19,6 +19,7 @@ from infernix_core.interfaces.language import (
     sequence,
 )
 from infernix_xgrammar.provider import XGrammarMaskProvider
+from tests.plugins.xgrammar.test_masks import JSON_OBJECT
 
 THINK_END, IM_END = 248069, 248046
 
@@ -57,8 +58,8 @@ def test_thinking_then_an_object(qwen_bound, encode, legal):
 
 
 WALKS = [
-    (JsonObject(), '{"name": "Ada Lovelace",\n  "tags": ["a", "b\\u0001"], "n": -12.5e3}'),
-    (JsonObject(), ' {\n "x" : [1, 2, {"y": null}] }'),
+    (Grammar(JSON_OBJECT), '{"name": "Ada Lovelace",\n  "tags": ["a", "b\\u0001"], "n": -12.5e3}'),
+    (Grammar(JSON_OBJECT), ' {\n "x" : [1, 2, {"y": null}] }'),
     (Regex(r'"([^"\\]|\\.){0,40}"'), '"hello \\n world"'),
     (Regex(".{1,2000}"), "日本語 and some more text"),
 ]

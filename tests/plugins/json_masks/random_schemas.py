@@ -1,6 +1,6 @@
 """Random schemas of the supported subset, and random values that come close to them."""
 
-import itertools
+from tests.plugins.constraints.json_schema.random_documents import Schemas
 
 NAMES = ["a", "ab", "b", "c\n"]
 TYPES = ["object", "array", "string", "integer", "number", "boolean", "null"]
@@ -109,19 +109,100 @@ def value(random, depth=0):
     return random.choice(SCALARS)
 
 
-def spellings(item):
-    """A value with its members in every order and its whole numbers with and without a point."""
-    if isinstance(item, list):
-        for choice in itertools.product(*(list(spellings(each)) for each in item)):
-            yield list(choice)
-    elif isinstance(item, dict):
-        for order in itertools.permutations(item.items()):
-            inner = (list(spellings(member)) for _, member in order)
-            for choice in itertools.product(*inner):
-                yield dict(zip((name for name, _ in order), choice, strict=True))
-    else:
-        yield item
-        if not isinstance(item, bool) and isinstance(item, int):
-            yield float(item)
-        elif isinstance(item, float) and item.is_integer():
-            yield int(item)
+#: Patterns and formats for :class:`Wider`, and texts some of which satisfy them.
+PATTERNS = [
+    "^[a-c]{2,4}$",
+    "\\d",
+    "^\\S*$",
+    "é",
+    '^["\\\\]*$',
+    "^(ab|cde)*$",
+    "[^a-z]$",
+    "^.{3}$",
+    "^(?!a)",
+    "b$",
+]
+FORMATS = ["date", "ipv4", "uuid"]
+TEXTS = [
+    "abc",
+    "a1",
+    " ",
+    "é",
+    '"',
+    "\\",
+    "cdeab",
+    "x\n",
+    "😀ab",
+    "2024-02-29",
+    "2023-02-29",
+    "127.0.0.1",
+]
+TEXTS += ["127.0.0.01", "00000000-0000-4000-8000-000000000000", "/", "\u0001b", "日本語"]
+ODD_NAMES = ["a", "ab", "é", 'q"', "\n", "", "日本"]
+
+
+class Wider(Schemas):
+    """Documents with richer strings, names in need of escapes and more numbers than their base class has."""
+
+    def k_pattern(self, _depth):
+        """Replaces the few patterns of the small world."""
+        return {"pattern": self.rng.choice(PATTERNS)}
+
+    def k_format(self, _depth):
+        """Formats that jsonschema checks itself."""
+        return {"type": "string", "format": self.rng.choice(FORMATS)}
+
+    def k_texts(self, _depth):
+        """Listed texts."""
+        return {"enum": self.rng.sample(TEXTS, 4)}
+
+    def k_odd(self, depth):
+        """Names that need escapes, declared and required."""
+        names = self.rng.sample(ODD_NAMES, 3)
+        return {"properties": {name: self._sub(depth) for name in names[:2]}, "required": names[1:]}
+
+    def k_numbers(self, _depth):
+        """Ranges and multiples with fractions and exponents."""
+        low = self.rng.choice([-1e10, -2.5, 0, 0.001, 1e-7, 99, 12345.678])
+        found = {"type": self.rng.choice(["number", "integer"]), "minimum": low}
+        if self.rng.random() < 0.5:
+            found["maximum"] = low + self.rng.choice([1, 0.5, 1e3, 2**53])
+        if self.rng.random() < 0.3:
+            found["multipleOf"] = self.rng.choice([0.01, 7, 2.5, 0.125])
+        return found
+
+    def k_both_lengths(self, _depth):
+        """A string between two lengths, sometimes with a pattern."""
+        low = self.rng.randint(0, 4)
+        found = {"type": "string", "minLength": low, "maxLength": low + self.rng.randint(0, 6)}
+        return found | (self.k_pattern(0) if self.rng.random() < 0.4 else {})
+
+
+def wider_value(random, depth=2):
+    """A value for :class:`Wider`."""
+    draw = random.random()
+    if depth and draw < 0.25:
+        names = random.sample(ODD_NAMES, random.randint(0, 3))
+        return {name: wider_value(random, depth - 1) for name in names}
+    if depth and draw < 0.4:
+        return [wider_value(random, depth - 1) for _ in range(random.randint(0, 3))]
+    if draw < 0.7:
+        return random.choice(TEXTS)
+    numbers = [
+        0,
+        7,
+        -3,
+        0.5,
+        0.01,
+        99,
+        100.25,
+        12345.678,
+        1e-7,
+        1.5e300,
+        -2.5,
+        1e16,
+        2**53,
+        0.1 + 0.2,
+        1e22,
+    ]
+    return random.choice([None, True, False, *numbers, *map(float, range(5))])

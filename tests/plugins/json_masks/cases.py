@@ -327,19 +327,31 @@ TEXTS = {
     ),
     "string": (
         {"type": "string"},
-        ['"\\b\\f\\n\\r\\t\\"\\\\/"', '"\\u0000\\u001f\\u000b"'],
-        # Each character has one spelling; lone surrogates have none.
-        ['"\t"', '"\\/"', '"\\u0061"', '"\\u001F"', '"\\u0009"', '"\\x"', '"\\ud83d\\ude00"', '"a'],
+        [
+            '"\\b\\f\\n\\r\\t\\"\\\\/"',
+            '"\\u0000\\u001f\\u000b"',
+            '"\\/\\u0061\\u001F\\u0009\\u00e9\\u00E9"',
+            '"\\ud83d\\ude00\\uD83D\\uDE00"',
+        ],
+        # Control characters need an escape, and surrogates a pair.
+        [
+            *('"\t"', '"\x1f"', '"\\x"', '"a', '"\\u00g0"', '"\\u00"', '"\\U0061"', '"\\\'"'),
+            *('"\\ud83d"', '"\\ude00"', '"\\ude00\\ud83d"', '"\\ud83d\\u0061"', '"\\ud83da"'),
+            *('"\\ud83d\\ud83d\\ude00"', '"\\ud83d\\n"', '"\\ud83d\\ude0"'),
+        ],
     ),
     "counted string": (
         {"type": "string", "maxLength": 2},
-        ['"\\n\\u0001"', '"\\"\\\\"'],
-        ['"\n"', '"\\n\\n\\n"', '"\\u0061"'],
+        ['"\\n\\u0001"', '"\\"\\\\"', '"\\u0061\\ud83d\\ude00"'],
+        ['"\n"', '"\\n\\n\\n"', '"\\u0061bc"', '"\\ud83d\\ude00\\ud83d\\ude00\\ud83d\\ude00"'],
     ),
     "aliased name": (
         {"type": "object", "properties": {"a": {"type": "integer"}, "\n": {}}},
-        ['{"a":1,"\\n":2,"\\\\n":3}'],
-        ['{"\\u0061":1}', '{"\\u0061":"s"}', '{"b":1,"\\u000a":2}', '{"a":1,"a":1}'],
+        ['{"a":1,"\\n":2,"\\\\n":3}', '{"\\u0061":1,"\\u000a":2}', '{"\\u000A":[]}'],
+        [
+            *('{"\\u0061":"s"}', '{"b":1,"\\u000a":2}', '{"a":1,"a":1}', '{"a":1,"\\u0061":1}'),
+            *('{"\\n":1,"\\u000A":1}', '{"b":1,"\\u0061":"s"}', '{"b":1,"a":1}'),
+        ],
     ),
     "undeclared name twice": (
         {"type": "object", "additionalProperties": {"type": "integer"}},
