@@ -462,7 +462,8 @@ class MaskMaker:
                 possible.append(any(bounds.admits(each, used + length + 1) for each in after))
             else:
                 possible.append(bool(after))
-        return contents.open[alive[np.asarray(possible)[case_of.reshape(-1)]]]
+        chosen: Indices = contents.open[alive[np.asarray(possible)[case_of.reshape(-1)]]]
+        return chosen
 
     def _leave(
         self,

@@ -9,7 +9,10 @@ from typing import Final
 from attrs import define, evolve, field, frozen
 
 from infernix_constraints.json_schema import ObjectShape
+from infernix_constraints.json_schema.graph import OtherMembers
 from infernix_constraints.strings.algebra import difference
+from infernix_constraints.strings.automaton import StringAutomaton
+from infernix_constraints.strings.memo import remembered
 from infernix_constraints.strings.texts import finite_texts, of_texts
 from infernix_json_masks.automata import TextAutomaton, text_automaton
 from infernix_json_masks.characters import INVALID, MORE, QUOTE, character, following
@@ -46,6 +49,22 @@ class OtherPlan:
     names: TextAutomaton | None
     count: int | None
     value: Callable[[], ValuePlan]
+
+
+def undeclared_names(shape: ObjectShape, other: OtherMembers) -> StringAutomaton | None:
+    """The names of undeclared members of one kind; None is every name that is not reserved.
+
+    Raises:
+        TooManyStates: The names without the reserved ones take too large an automaton.
+    """
+    if other.names is None or not any(name in other.names for name in shape.reserved):
+        return other.names
+    return _without(other.names, shape.reserved)
+
+
+@remembered
+def _without(names: StringAutomaton, taken: frozenset[str]) -> StringAutomaton:
+    return difference(names, of_texts(taken))
 
 
 @define(eq=False)
@@ -90,11 +109,12 @@ class ObjectPlan:
         self.others = []
         for other in shape.others:
             few = None
-            if other.names is not None:
-                texts = finite_texts(other.names, _FEW_NAMES)
+            names = undeclared_names(shape, other)
+            if names is not None:
+                texts = finite_texts(names, _FEW_NAMES)
                 few = None if texts is None else len(texts)
-            names = None if other.names is None else text_automaton(other.names)
-            self.others.append(OtherPlan(names, few, self._value(other.node)))
+            automaton = None if names is None else text_automaton(names)
+            self.others.append(OtherPlan(automaton, few, self._value(other.node)))
         self.tracked = any(other.count is not None for other in self.others) or (
             bool(self.others) and shape.minimum > max(self.required[0], 1)
         )
@@ -133,7 +153,7 @@ class ObjectPlan:
         key = index, used
         found = self._without.get(key)
         if found is None:
-            left = difference(names.source, of_texts(used))
+            left = _without(names.source, used)
             found = self._without.setdefault(key, text_automaton(left))
         return found
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 from attrs import define, field
 
-from infernix_constraints.json_schema import reduce_schema
+from infernix_constraints.json_schema import ObjectShape, ReducedSchema, reduce_schema
 from infernix_constraints.json_schema.describe import describe_schema
-from infernix_core.errors import ConstraintError, Location
+from infernix_constraints.strings.limits import TooManyStates
+from infernix_core.errors import ConstraintError, Location, UnsupportedSchema
 from infernix_core.interfaces.constraints import JsonObject, JsonSchema, OutputConstraint
 from infernix_core.interfaces.language import Content, Language, walk
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.framing import compile_language
 from infernix_json_masks.matcher import JsonGrammar
+from infernix_json_masks.objects import undeclared_names
 from infernix_json_masks.values import Plans
 from infernix_json_masks.vocabulary import TokenIndex
 
@@ -91,6 +93,7 @@ class JsonMasks:
             constraint = node.constraint
             assert isinstance(constraint, JsonObject | JsonSchema)
             schema = reduce_schema(_source(constraint))
+            _check_names(schema)
             size += _NODE_BYTES * len(schema.nodes)
             return Plans(schema, constraint.compact)
 
@@ -100,6 +103,22 @@ class JsonMasks:
 
 def _source(constraint: OutputConstraint) -> str:
     return constraint.source if isinstance(constraint, JsonSchema) else _OBJECT
+
+
+def _check_names(schema: ReducedSchema) -> None:
+    """Makes the automata of undeclared names, which may be too large, before anything depends on them."""
+    for shapes in schema.nodes:
+        for shape in shapes:
+            if isinstance(shape, ObjectShape):
+                for other in shape.others:
+                    try:
+                        undeclared_names(shape, other)
+                    except TooManyStates as error:
+                        raise UnsupportedSchema(
+                            "the names of undeclared members, without the declared ones, take too large "
+                            "an automaton",
+                            hint="simpler patternProperties or propertyNames",
+                        ) from error
 
 
 def _check(language: Language) -> None:
