@@ -136,6 +136,10 @@ class DeadlineExceeded(InfernixError):
     """The request's pending deadline passed before it could be queued or admitted."""
 
 
+class RequestCancelled(InfernixError):
+    """Nobody wanted the request any more while it was prepared."""
+
+
 class IntegrityError(InfernixError):
     """An invariant of the program is broken. Never the user's fault."""
 

@@ -130,13 +130,18 @@ class Worker:
         with self._wake:
             self._wake.notify()
 
-    def close(self) -> None:
-        """Cancels everything and joins the thread. Idempotent."""
+    def close(self, timeout: float | None = None) -> bool:
+        """Cancels everything and joins the thread, for so many seconds at most. Idempotent.
+
+        Returns:
+            Whether the thread has ended.
+        """
         with self._wake:
             self._closing = True
             self._wake.notify()
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
