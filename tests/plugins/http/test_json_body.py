@@ -53,7 +53,7 @@ forbid_unknown_members(CONVERTER, Inner)
         (b"null", "not a JSON object"),
         (b'{"a": NaN}', "NaN"),
         (b'{"a": -Infinity}', "-Infinity"),
-        (b'{"a": {"b": 1, "c": 2, "b": 3}}', "'b' twice"),
+        (b'{"a": {"b": 1, "c": 2, "b": 3}}', '"b" twice'),
         (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
         (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested too deeply"),

@@ -222,7 +222,7 @@ def test_bad_grammars_after_good_ones_harm_nobody(client: openai.OpenAI, demo: E
                 body={**body, "structured_outputs": {"regex": regex}},
                 cast_to=object,
             )
-    nested = {"type": "array", "items": json.loads('{"items":' * 400 + "{}" + "}" * 400)}
+    nested = {"type": "array", "items": json.loads('{"items":' * 900 + "{}" + "}" * 900)}
     deep = {"type": "json_schema", "json_schema": {"schema": nested}}
     refused(client, response_format=deep)
     refused(client, structured_outputs={"grammar": "root ::= " + "(" * 60_000 + ")" * 60_000})
