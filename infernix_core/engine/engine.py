@@ -205,7 +205,7 @@ class Engine:
         """
         if not isinstance(prompt, PromptInput):
             raise TypeError(f"prepare takes a PromptInput, not {type(prompt).__name__}")
-        prepared = self.model.prepare(prompt)
+        prepared = self.model.prepare(evolve(prompt, most_tokens=self.max_context - 1))
         self._check_prompt(prepared)
         return prepared
 
