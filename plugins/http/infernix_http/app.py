@@ -202,6 +202,7 @@ def _no_such_path(request: web.Request) -> HttpError:
     resources = request.app.router.resources()
     paths = dict.fromkeys(resource.canonical for resource in resources)
     near = [path for path in paths if path.endswith(asked) or asked.endswith(path)] if asked else []
+    near.sort(key=lambda path: abs(len(path) - len(asked)))
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(paths)}"
     return HttpError(404, f"there is no {shown(request.path)} here; {hint}", code="not_found")
 

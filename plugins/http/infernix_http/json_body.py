@@ -113,6 +113,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
         value = json.loads(
             data.decode("utf-8"),
             parse_float=ExactFloat,
+            parse_int=_integer,
             parse_constant=_no_constant,
             object_pairs_hook=_members,
         )
@@ -130,6 +131,11 @@ def decode_object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidBody("is not a JSON object")
     return value
+
+
+def _integer(text: str) -> int:
+    """As without it; but a step of Python's own, in which other threads may go on."""
+    return int(text)
 
 
 def _no_constant(name: str) -> None:

@@ -38,7 +38,7 @@ IDLE = 75.0
 
 #: Seconds of a shutdown beyond the drain timeout, after which the process ends whatever still runs: requests that
 #: were cancelled, handlers twice (what they write, then their cancellation), the engine.
-LATE = 10.0
+LATE = 8.0
 
 
 def listen(host: str, port: int) -> socket.socket:
