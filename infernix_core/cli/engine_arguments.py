@@ -89,9 +89,9 @@ def engine_options(namespace: argparse.Namespace, **fixed: Any) -> EngineOptions
                 location=Location(field="--threads"),
                 hint="1 to 1024",
             )
-        import torch
+        from infernix_core.threads import set_threads
 
-        torch.set_num_threads(namespace.threads)
+        set_threads(namespace.threads)
     given = {field.name for field in fields(EngineOptions)} & vars(namespace).keys()
     return EngineOptions(**{name: getattr(namespace, name) for name in given} | fixed)
 
