@@ -244,10 +244,10 @@ def read_chat(body: Mapping[str, Any], model_id: str) -> ChatRequest:
 
 def read_completion(body: Mapping[str, Any], model_id: str) -> CompletionRequest:
     """A completion request; raises as :func:`read_chat`."""
-    if "prompt" in body:
+    if body.get("messages") is None:  # else it is asked at the wrong place, which is said instead
+        if "prompt" not in body:
+            raise InvalidOption("is missing", location=Location(field="prompt"))
         _prompt(body["prompt"])
-    elif body.get("messages") is None:
-        raise InvalidOption("is missing", location=Location(field="prompt"))
     return _read(body, CompletionRequest, COMPLETIONS, OTHER_COMPLETIONS, model_id)
 
 

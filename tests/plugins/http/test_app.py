@@ -345,11 +345,12 @@ def test_shutdown_cancels_what_takes_too_long(
     engine = make_engine(slow_toy(0.05))
     options = ServerOptions(drain_timeout=0.1)
     with serving(engine, adapters=[Adapter()], options=options) as server:
-        with raw_request(server.port, "/stream", body(3000)) as running:
-            running.recv(1)
-            started = time.monotonic()
-            server.stop()
-            assert time.monotonic() - started < 10
+        running = raw_request(server.port, "/stream", body(3000))
+        running.recv(1)
+        started = time.monotonic()
+        server.stop()
+        assert time.monotonic() - started < 10
+        running.close()
     assert engine.outstanding == 0
     assert "finish=cancelled" in caplog.text
     assert "cancelling 1 requests" in caplog.text
