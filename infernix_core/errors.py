@@ -116,6 +116,10 @@ class ConstraintDeadEnd(ConstraintError):
     """The constraint leaves no legal next token."""
 
 
+class ConstraintTooSlow(ConstraintError):
+    """A mask of the constraint takes longer than the engine allows."""
+
+
 class CheckpointError(InfernixError):
     """A checkpoint directory cannot be read, or its parts contradict each other."""
 

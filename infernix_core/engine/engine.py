@@ -28,7 +28,7 @@ from infernix_core.engine.options import DEFAULT_CONTEXT, DEFAULT_DRAFTS, Engine
 from infernix_core.engine.program import Program
 from infernix_core.engine.request import FinishReason, GenerationHandle, RequestOptions
 from infernix_core.engine.request_checks import check_request
-from infernix_core.engine.resident import ConstraintWork, Request
+from infernix_core.engine.resident import ConstraintWork, PreparedMask, Request
 from infernix_core.engine.sampling_defaults import resolve_sampling
 from infernix_core.engine.scheduler import Scheduler
 from infernix_core.engine.session import OutputSession
@@ -52,7 +52,7 @@ from infernix_core.interfaces.frontend import (
     StartPhase,
 )
 from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskProvider, MaskRow
-from infernix_core.interfaces.sampling import Sampler
+from infernix_core.interfaces.sampling import MaskState, Sampler
 from infernix_core.interfaces.speculative import DraftPolicy, SpeculativeBackend
 from infernix_core.plugins import PluginRegistry
 
@@ -127,6 +127,7 @@ class Engine:
             Scheduler(-(-options.prefill_chunk // grid) * grid),
             policy if policy is not None else FixedDrafts(drafts),
             self._release,
+            mask_timeout=options.mask_timeout,
         )
 
     @classmethod
@@ -327,7 +328,6 @@ class Engine:
             limit=limit,
             end_ids=self.model.vocabulary.end_ids,
             matcher=matcher,
-            initial_mask=initial,
             stop=StopStrings(options.stop),
             stop_token_ids=frozenset(options.stop_token_ids),
         )
@@ -348,6 +348,7 @@ class Engine:
             submitted=submitted,
             deadline=patience.deadline,
             cancelled=cancelled,
+            prepared=PreparedMask(0, initial, MaskState.READY) if initial is not None else None,
         )
 
     def _matcher(
