@@ -92,11 +92,15 @@ async def read_as(request: web.Request, make: Callable[[dict[str, Any]], T]) -> 
             f"the content encoding is {shown(coding)}; send the body as it is (identity)",
             code="unsupported_content_encoding",
         )
+    if request.content_length is not None and request.content_length > request.client_max_size > 0:
+        # Before it has come; aiohttp says so when it has read as much.
+        raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length)
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
             data = await request.read()
     except TimeoutError:
-        raise HttpError(408, f"the body did not come within {BODY_TIMEOUT:.0f} s") from None
+        message = f"the body did not come within {BODY_TIMEOUT:.0f} s"
+        raise HttpError(408, message, code="request_timeout") from None
     if len(data) <= DECODED_ON_THE_LOOP:
         return make(decode_object(data))
     loop = asyncio.get_running_loop()

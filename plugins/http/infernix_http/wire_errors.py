@@ -116,7 +116,7 @@ def _wire_error(error: BaseException) -> WireError:
     if isinstance(error, web.HTTPRequestEntityTooLarge):
         return WireError(413, _kind(413), error.text or "too large", code="request_too_large")
     if isinstance(error, web.RequestPayloadError):
-        message = "the request body is not in the content encoding that its header names"
+        message = "the request body is broken: it ends early, or is not encoded as its headers say"
         return WireError(400, _kind(400), message, code="invalid_body")
     if isinstance(error, web.HTTPException):
         text = error.text or error.reason

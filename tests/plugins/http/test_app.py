@@ -288,8 +288,8 @@ def test_a_reader_that_goes_away_takes_its_request_with_it(make_engine, when: st
         until(lambda: engine.outstanding == 0)
 
 
-def test_a_reader_that_reads_nothing_is_given_up(
-    make_engine, monkeypatch: pytest.MonkeyPatch
+def test_a_reader_that_reads_nothing_is_given_up_and_is_no_error_in_the_log(
+    make_engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sse, "STALL", 0.2)
 
@@ -317,6 +317,7 @@ def test_a_reader_that_reads_nothing_is_given_up(
         connection = raw_request(server.port, "/flood", "{}")
         assert adapter.given_up.wait(60)
         connection.close()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_shutdown_lets_streams_finish_and_refuses_new_requests(make_engine) -> None:

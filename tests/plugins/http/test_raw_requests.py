@@ -11,6 +11,7 @@ import zlib
 import pytest
 
 from infernix_core.errors import InvalidOption
+from infernix_http import server as server_module
 from infernix_http.app import ServerOptions
 from tests.plugins.serving import serving, slow_toy, until
 
@@ -164,6 +165,26 @@ def test_an_unknown_path_names_the_ones_that_are_known(make_engine, path: bytes,
     assert code == 404
     assert said in json.loads(answer)["error"]["message"]
     assert len(answer) < 500
+
+
+def test_a_body_that_will_be_too_large_is_refused_before_it_comes(make_engine) -> None:
+    with serving(make_engine()) as server:
+        head = post(b"").replace(b"Content-Length: 0", b"Content-Length: %d" % (64 << 20))
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
+            connection.sendall(head)
+            assert connection.recv(20).split()[1] == b"413"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
+def test_a_connection_that_asks_for_nothing_is_closed(
+    make_engine, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(server_module, "IDLE", 0.2)
+    with serving(make_engine()) as server:
+        connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        connection.sendall(sent)
+        assert connection.recv(1) == b""
+        connection.close()
 
 
 def test_a_client_that_leaves_a_stream_is_no_error_in_the_log(
