@@ -116,6 +116,10 @@ class ConstraintDeadEnd(ConstraintError):
     """The constraint leaves no legal next token."""
 
 
+class ConstraintTooSlow(ConstraintError):
+    """A mask of the constraint takes longer than the engine allows."""
+
+
 class CheckpointError(InfernixError):
     """A checkpoint directory cannot be read, or its parts contradict each other."""
 
@@ -134,6 +138,10 @@ class QueueFull(InfernixError):
 
 class DeadlineExceeded(InfernixError):
     """The request's pending deadline passed before it could be queued or admitted."""
+
+
+class RequestCancelled(InfernixError):
+    """Nobody wanted the request any more while it was prepared."""
 
 
 class IntegrityError(InfernixError):

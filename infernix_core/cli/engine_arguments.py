@@ -49,6 +49,7 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
         help="most tokens of prompt and output together (default: the checkpoint's, at most 8192)",
     )
     _add(engine, "prefill_chunk", "prompt tokens executed at a time", type=int, metavar="N")
+    _add(engine, "mask_timeout", "seconds that one token mask may take", type=float, metavar="S")
     _add(engine, "grammar_cache_bytes", "compiled grammars to keep", type=int, metavar="N")
     engine.add_argument(
         "--deterministic", action="store_true", help="numbers that do not depend on the batch"
@@ -89,9 +90,9 @@ def engine_options(namespace: argparse.Namespace, **fixed: Any) -> EngineOptions
                 location=Location(field="--threads"),
                 hint="1 to 1024",
             )
-        import torch
+        from infernix_core.threads import set_threads
 
-        torch.set_num_threads(namespace.threads)
+        set_threads(namespace.threads)
     given = {field.name for field in fields(EngineOptions)} & vars(namespace).keys()
     return EngineOptions(**{name: getattr(namespace, name) for name in given} | fixed)
 

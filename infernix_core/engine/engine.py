@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import torch
 from attrs import evolve
 
@@ -21,13 +20,15 @@ from infernix_core.descriptors import (
     SamplerPlugin,
     SpeculativeBackendPlugin,
 )
+from infernix_core.engine.cold_work import Patience, never
 from infernix_core.engine.draft_policy import FixedDrafts
 from infernix_core.engine.grammar_cache import GrammarCache
+from infernix_core.engine.option_checks import is_duration
 from infernix_core.engine.options import DEFAULT_CONTEXT, DEFAULT_DRAFTS, EngineOptions
 from infernix_core.engine.program import Program
 from infernix_core.engine.request import FinishReason, GenerationHandle, RequestOptions
 from infernix_core.engine.request_checks import check_request
-from infernix_core.engine.resident import ConstraintWork, Request
+from infernix_core.engine.resident import ConstraintWork, PreparedMask, Request
 from infernix_core.engine.sampling_defaults import resolve_sampling
 from infernix_core.engine.scheduler import Scheduler
 from infernix_core.engine.session import OutputSession
@@ -51,7 +52,7 @@ from infernix_core.interfaces.frontend import (
     StartPhase,
 )
 from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskProvider, MaskRow
-from infernix_core.interfaces.sampling import Sampler
+from infernix_core.interfaces.sampling import MaskState, Sampler
 from infernix_core.interfaces.speculative import DraftPolicy, SpeculativeBackend
 from infernix_core.plugins import PluginRegistry
 
@@ -104,7 +105,9 @@ class Engine:
         self.max_context = context
         grid = model.target.grid
         self._grammars = GrammarCache(
-            lambda: mask_provider().bind(model.vocabulary), options.grammar_cache_bytes
+            lambda: mask_provider().bind(model.vocabulary),
+            options.grammar_cache_bytes,
+            model.vocabulary.words,
         )
         self._program = Program(
             model.target,
@@ -117,12 +120,14 @@ class Engine:
             deterministic=options.deterministic,
         )
         self._outstanding = 0
+        self._preparing: set[Patience] = set()
         self._outstanding_lock = threading.Lock()
         self._worker = Worker(
             self._program,
             Scheduler(-(-options.prefill_chunk // grid) * grid),
             policy if policy is not None else FixedDrafts(drafts),
             self._release,
+            mask_timeout=options.mask_timeout,
         )
 
     @classmethod
@@ -201,14 +206,25 @@ class Engine:
         """
         if not isinstance(prompt, PromptInput):
             raise TypeError(f"prepare takes a PromptInput, not {type(prompt).__name__}")
-        prepared = self.model.prepare(prompt)
+        prepared = self.model.prepare(evolve(prompt, most_tokens=self.max_context - 1))
         self._check_prompt(prepared)
         return prepared
 
     def submit(
-        self, prompt: PreparedPrompt, options: RequestOptions | None = None
+        self,
+        prompt: PreparedPrompt,
+        options: RequestOptions | None = None,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> GenerationHandle:
         """Prepares the output session on the calling thread, then queues the request.
+
+        Args:
+            prompt: What :meth:`prepare` gave.
+            options: How to generate.
+            cancelled: Whether nobody wants the request any more; for callers that cannot wait for the handle.
+                Asked between the steps of preparation and while it waits, also on other threads. From the moment
+                that it says so, the request takes no place among the outstanding ones.
 
         Raises:
             ContextOverflow: The prompt was not prepared by this engine and leaves no room for output.
@@ -218,18 +234,25 @@ class Engine:
             InvalidOption: Options are impossible or contradict each other.
             ConstraintError: The constraint is invalid, unsupported or leaves no first token.
             DeadlineExceeded: The pending deadline passed during preparation.
+            RequestCancelled: ``cancelled`` said so.
         """
         submitted = time.monotonic()
         if not isinstance(prompt, PreparedPrompt):
             raise TypeError(f"submit takes what prepare gave, not {type(prompt).__name__}")
         options = options if options is not None else RequestOptions()
         self._worker.require_available()
+        patience = self._patience(options, submitted, cancelled)
         with self._outstanding_lock:
-            if self._outstanding >= self.options.lanes + self.options.queue_limit:
-                raise QueueFull(f"{self._outstanding} requests are outstanding; try again later")
+            limit = self.options.lanes + self.options.queue_limit
+            if self._outstanding >= limit:
+                abandoned = sum(one.cancelled() for one in self._preparing)
+                if (outstanding := self._outstanding - abandoned) >= limit:
+                    raise QueueFull(f"{outstanding} requests are outstanding; try again later")
             self._outstanding += 1
+            self._preparing.add(patience)
         try:
-            request = self._request(prompt, options, submitted)
+            request = self._request(prompt, options, submitted, patience)
+            patience.check()
             if request.session.limit == 0:
                 self._finish_empty(request)
             else:
@@ -237,11 +260,21 @@ class Engine:
         except BaseException:
             self._release(None)
             raise
+        finally:
+            with self._outstanding_lock:
+                self._preparing.discard(patience)
         return request.handle
 
-    def close(self) -> None:
-        """Cancels what runs and what waits, and stops the worker. Idempotent."""
-        self._worker.close()
+    def close(self, timeout: float | None = None) -> bool:
+        """Cancels what runs and what waits, and stops the worker. Idempotent.
+
+        Args:
+            timeout: Seconds to wait for the worker, which finishes what it computes; ``None`` waits for the end.
+
+        Returns:
+            Whether the worker has stopped.
+        """
+        return self._worker.close(timeout)
 
     def __enter__(self) -> Engine:
         return self
@@ -254,8 +287,23 @@ class Engine:
     ) -> None:
         self.close()
 
+    def _patience(
+        self, options: RequestOptions, submitted: float, cancelled: Callable[[], bool]
+    ) -> Patience:
+        """Until when a request may be prepared and wait; an impossible timeout is refused later."""
+        timeout = options.pending_timeout
+        timeout = self.options.pending_timeout if timeout is None else timeout
+        deadline = None
+        if timeout is not None and is_duration(timeout):
+            deadline = submitted + timeout
+        return Patience(cancelled, deadline)
+
     def _request(
-        self, prompt: PreparedPrompt, options: RequestOptions, submitted: float
+        self,
+        prompt: PreparedPrompt,
+        options: RequestOptions,
+        submitted: float,
+        patience: Patience,
     ) -> Request:
         """Validates the combination and builds the output session."""
         self._check_prompt(prompt)
@@ -273,19 +321,16 @@ class Engine:
         )
         room = self.max_context - len(prompt.token_ids)
         limit = room if options.max_tokens is None else min(options.max_tokens, room)
-        matcher, work, initial = self._matcher(prompt, options)
+        matcher, work, initial = self._matcher(prompt, options, patience)
         phase = StartPhase.RAW if options.raw_output else prompt.phase
         session = OutputSession(
             decoder=self.model.decoder(evolve(prompt, phase=phase)),
             limit=limit,
             end_ids=self.model.vocabulary.end_ids,
             matcher=matcher,
-            initial_mask=initial,
             stop=StopStrings(options.stop),
             stop_token_ids=frozenset(options.stop_token_ids),
         )
-        timeout = options.pending_timeout
-        timeout = self.options.pending_timeout if timeout is None else timeout
         cancelled = threading.Event()
 
         def cancel() -> None:
@@ -301,31 +346,33 @@ class Engine:
             handle=GenerationHandle(cancel),
             work=work,
             submitted=submitted,
-            deadline=None if timeout is None else submitted + timeout,
+            deadline=patience.deadline,
             cancelled=cancelled,
+            prepared=PreparedMask(0, initial, MaskState.READY) if initial is not None else None,
         )
 
     def _matcher(
-        self, prompt: PreparedPrompt, options: RequestOptions
+        self, prompt: PreparedPrompt, options: RequestOptions, patience: Patience
     ) -> tuple[GrammarMatcher | None, ConstraintWork | None, MaskRow | None]:
         """Compiles the output language and checks that it has a first token."""
         if options.constraint is None:
             return None, None, None
         started = time.thread_time()
+        patience.check()
         language = self.model.language(prompt, options.constraint)
-        compiled, cache = self._grammars.get(language)
-        matcher = compiled.start()
-        mask: MaskRow = np.zeros(self.model.vocabulary.words, dtype=np.int32)
-        if not matcher.fill(mask):
+        patience.check()
+        found = self._grammars.get(language, patience)
+        if found.first is None:
             raise ConstraintDeadEnd(
                 "the constraint leaves no legal first token",
                 location=Location(field=options.constraint.kind),
                 hint="its language is empty, or this model's vocabulary cannot spell it",
             )
+        matcher = found.grammar.start()
         seconds = time.thread_time() - started
-        work = ConstraintWork(language, options.constraint.kind, cache, seconds)
+        work = ConstraintWork(language, options.constraint.kind, found.cache, seconds)
         work.positions = 1
-        return matcher, work, mask
+        return matcher, work, found.first
 
     def _check_prompt(self, prompt: PreparedPrompt) -> None:
         length, size = len(prompt.token_ids), self.model.vocabulary.size

@@ -48,6 +48,8 @@ class EngineOptions:
         queue_limit: Most requests that wait for a lane.
         pending_timeout: Seconds a request may wait for a lane; ``None`` waits for ever.
         grammar_cache_bytes: Compiled grammars to keep.
+        mask_timeout: Seconds that one mask of a request may take before the request ends; meanwhile the
+            others go on. ``None`` waits for ever.
         draft_tokens: Most drafts per row and round; ``None`` is 4 with a speculative backend, else 0.
         deterministic: A request's numbers do not depend on what else runs; slower.
         device: ``cpu`` or a CUDA device.
@@ -63,6 +65,7 @@ class EngineOptions:
     prefill_chunk: int = field(default=512, validator=_count(1))
     queue_limit: int = field(default=64, validator=_count(0))
     pending_timeout: float | None = field(default=None, validator=_seconds)
+    mask_timeout: float | None = field(default=10.0, validator=_seconds)
     grammar_cache_bytes: int = field(default=256 * MIB, validator=_count(0))
     draft_tokens: int | None = field(default=None, validator=_count(0, optional=True))
     deterministic: bool = False

@@ -8,10 +8,11 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 from torch import Tensor
 
+from infernix_core.engine.mask_jobs import MaskJob, MaskThreads, States
 from infernix_core.engine.masks import fill_columns
 from infernix_core.engine.request import (
     ConstraintReport,
@@ -41,6 +42,7 @@ class Stage(enum.Enum):
         PREFILL: Its prompt is being executed.
         FIRST: Its first token is to be chosen.
         DECODE: It takes part in rounds.
+        MASK: Its masks take long; it takes part again when they are made.
         FINISHED: Its end was published.
     """
 
@@ -48,6 +50,7 @@ class Stage(enum.Enum):
     PREFILL = "prefill"
     FIRST = "first token"
     DECODE = "decode"
+    MASK = "mask"
     FINISHED = "finished"
 
 
@@ -84,6 +87,43 @@ class ConstraintWork:
     kept_mass: KeptMass = field(factory=KeptMass)
 
 
+@frozen(eq=False)
+class PendingMask:
+    """Masks in the making.
+
+    Attributes:
+        job: Makes them.
+        rows: int32 [columns, words]; where they go.
+    """
+
+    job: MaskJob
+    rows: NDArray[np.int32]
+
+
+@frozen(eq=False)
+class PreparedMask:
+    """A mask that was made outside a round.
+
+    Attributes:
+        position: For the output token of this index.
+        row: int32 [words].
+        state: READY or DEAD_END.
+    """
+
+    position: int
+    row: NDArray[np.int32]
+    state: MaskState
+
+
+class MaskPending(Exception):
+    """A row's masks take long. It says whose, and what to wait for."""
+
+    def __init__(self, request: Request, pending: PendingMask) -> None:
+        super().__init__("a row's masks take long")
+        self.request = request
+        self.pending = pending
+
+
 @define(eq=False)
 class Request:
     """One submitted request. After it is queued, only the worker changes it (but for ``cancelled``).
@@ -91,6 +131,8 @@ class Request:
     Attributes:
         history: Prompt and committed output.
         hidden: The prompt's last hidden, between prefill and the first token.
+        mask_job: The masks that take long, while they are made.
+        prepared: The next position's mask, when it was made outside a round.
     """
 
     prompt: PreparedPrompt
@@ -107,6 +149,8 @@ class Request:
     history: list[int] = field(init=False)
     prefilled: int = 0
     hidden: Tensor | None = None
+    mask_job: PendingMask | None = None
+    prepared: PreparedMask | None = None
     statistics: RowStatistics = field(factory=RowStatistics)
     queued: float = 0.0
     admitted: float | None = None
@@ -121,25 +165,64 @@ class Request:
         """Tokens of the prompt."""
         return len(self.prompt.token_ids)
 
+    @property
+    def prepared_here(self) -> bool:
+        """Whether the next position's mask is known."""
+        return self.prepared is not None and self.prepared.position == len(self.session.tokens)
+
     def fill_masks(
-        self, drafts: Sequence[int], columns: NDArray[np.int32]
-    ) -> tuple[MaskState, ...]:
-        """Masks of this request's row; the first position's may have been made at preparation."""
+        self, drafts: Sequence[int], columns: NDArray[np.int32], threads: MaskThreads
+    ) -> States:
+        """Masks of this request's row; the first position's may have been made before.
+
+        Raises:
+            MaskPending: They take long; the request is to be asked again when they are done.
+        """
         matcher, work = self.session.matcher, self.work
         assert matcher is not None
         assert work is not None
         started = time.thread_time()
-        initial = self.session.initial_mask
-        if initial is not None and not drafts and not self.session.tokens:
-            columns[0] = initial
-            states: tuple[MaskState, ...] = (MaskState.READY,)
-        else:
+        if self.prepared_here and not drafts:
+            assert self.prepared is not None
+            columns[0] = self.prepared.row
+            states: States = (self.prepared.state,)
+        elif matcher.ready and not drafts:
             states = fill_columns(matcher, drafts, columns)
-            work.positions += sum(state is not MaskState.UNREACHABLE for state in states)
+            work.positions += 1
+        else:
+            # Into rows of its own: a round that does not wait any longer uses the columns for others.
+            rows = np.empty((len(drafts) + 1, columns.shape[1]), dtype=np.int32)
+            fixed = tuple(drafts)
+            job = threads.run(lambda: fill_columns(matcher, fixed, rows))
+            if not job.done:
+                raise MaskPending(self, PendingMask(job, rows))
+            states = self._taken(job)
+            columns[: len(rows)] = rows
         built = sum(state is MaskState.READY for state in states)
         work.pending_mask_bytes = columns[0].nbytes * built
         work.mask_cpu_seconds += time.thread_time() - started
         return states
+
+    def take_masks(self) -> None:
+        """Takes the masks that took long; the first of them is what the next round needs.
+
+        Raises:
+            Exception: What the matcher raised.
+        """
+        assert self.mask_job is not None
+        job, rows = self.mask_job.job, self.mask_job.rows
+        self.mask_job = None
+        states = self._taken(job)
+        self.prepared = PreparedMask(len(self.session.tokens), rows[0], states[0])
+
+    def _taken(self, job: MaskJob) -> States:
+        assert self.work is not None
+        self.work.mask_cpu_seconds += job.cpu_seconds
+        if job.fault is not None:
+            raise job.fault
+        assert job.states is not None
+        self.work.positions += sum(state is not MaskState.UNREACHABLE for state in job.states)
+        return job.states
 
     def observe(self, *, drafted: int, accepted: int, kept_mass: Sequence[float]) -> None:
         """Counts one committed round."""
@@ -217,7 +300,8 @@ class Request:
 
     def _report(self) -> ConstraintReport | None:
         matcher, work = self.session.matcher, self.work
-        if matcher is None or work is None:
+        if matcher is None or work is None or self.mask_job is not None:
+            # A matcher that another thread still works with says nothing.
             return None
         tokens = len(self.session.tokens)
         # A raw prompt's output is content from its first token; others label where theirs begins.

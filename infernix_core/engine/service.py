@@ -10,10 +10,10 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from attrs import evolve
 
+from infernix_core.engine.daemon_threads import DaemonThreads
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.request import (
     Event,
@@ -22,10 +22,15 @@ from infernix_core.engine.request import (
     GenerationResult,
     RequestOptions,
 )
-from infernix_core.errors import EngineUnavailable, QueueFull
+from infernix_core.errors import EngineUnavailable, QueueFull, RequestCancelled
 from infernix_core.interfaces.frontend import PromptInput
 
 _log = logging.getLogger(__name__)
+
+#: Seconds that :meth:`GenerationService.drain` gives requests to end when it has cancelled them.
+GRACE = 2.0
+
+Made = tuple[PromptInput, RequestOptions]
 
 
 class Generation:
@@ -36,9 +41,9 @@ class Generation:
         final: The result, as soon as there is one.
     """
 
-    def __init__(self, request_id: str, ended: Callable[[Generation], None]) -> None:
+    def __init__(self, request_id: str, changed: Callable[[Generation], None]) -> None:
         self.request_id = request_id
-        self._ended = ended
+        self._changed = changed
         self._loop = asyncio.get_running_loop()
         self._handle: GenerationHandle | None = None
         self._cancelled = False
@@ -48,9 +53,12 @@ class Generation:
 
     def cancel(self) -> None:
         """Ends the request as soon as possible, also while it is prepared or waits. Idempotent."""
+        if self._cancelled:
+            return
         self._cancelled = True
         if self._handle is not None:
             self._handle.cancel()
+        self._changed(self)
 
     async def next_event(self) -> Event:
         """The next event; after the last one, :class:`GenerationEnd`, there is none to wait for."""
@@ -104,12 +112,14 @@ class Generation:
                 self._loop.call_soon_threadsafe(self._news.set)
         except RuntimeError:
             # The loop is closed: nobody is left to read.
-            self.cancel()
+            self._cancelled = True
+            if self._handle is not None:
+                self._handle.cancel()
 
     def _finish(self, event: GenerationEnd) -> None:
         """On the loop: first the service's books, then the news, so that a reader of the end finds them right."""
         self.final = event.result
-        self._ended(self)
+        self._changed(self)
         self._events.append(event)
         self._news.set()
 
@@ -138,13 +148,12 @@ class GenerationService:
         self._default_max_tokens = default_max_tokens
         self._enable_thinking = enable_thinking
         self._limit = engine.options.lanes + engine.options.queue_limit
-        self._live: set[Generation] = set()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._live: dict[Generation, asyncio.Future[None]] = {}
+        self._news = asyncio.Event()
         self._draining = False
-        # One thread for each request that may be outstanding, started when needed: a build that takes long,
-        # or waits for another one, holds nobody else up.
-        self._threads = ThreadPoolExecutor(self._limit, thread_name_prefix="infernix-prepare")
+        # One thread for each request that may be outstanding, and as many for what cancelled ones cannot break
+        # off: a build that takes long, or waits for another one, holds nobody else up.
+        self._threads = DaemonThreads(2 * self._limit, "infernix-prepare")
 
     @property
     def available(self) -> bool:
@@ -153,8 +162,13 @@ class GenerationService:
 
     @property
     def live(self) -> int:
-        """Requests in preparation, waiting or running."""
+        """Requests in preparation, waiting or running. One that is cancelled while it is prepared is none."""
         return len(self._live)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is prepared on a thread, be it for a request that nobody wants any more."""
+        return self._threads.busy
 
     async def submit(
         self, prompt: PromptInput, options: RequestOptions, *, request_id: str
@@ -167,70 +181,119 @@ class GenerationService:
             RequestError: See ``Engine.prepare`` and ``Engine.submit``.
             DeadlineExceeded: See ``Engine.submit``.
         """
+        return await self.submit_made(lambda: (prompt, options), request_id=request_id)
+
+    async def submit_made(self, make: Callable[[], Made], *, request_id: str) -> Generation:
+        """As :meth:`submit`, of a prompt and options that are made on the preparing thread.
+
+        Args:
+            make: What takes too long for the loop, such as writing out a large schema. What it raises is raised.
+            request_id: For the log.
+        """
         if self._draining:
             raise EngineUnavailable("the server is shutting down")
         if len(self._live) >= self._limit:
             raise QueueFull(f"{len(self._live)} requests are outstanding; try again later")
-        if prompt.messages is not None and prompt.enable_thinking is None:
-            prompt = evolve(prompt, enable_thinking=self._enable_thinking)
-        if options.max_tokens is None:
-            options = evolve(options, max_tokens=self._default_max_tokens)
-        generation = Generation(request_id, self._ended)
-        self._live.add(generation)
-        self._idle.clear()
-        job = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._start, prompt, options, generation
-        )
-        job.add_done_callback(lambda done: self._started(generation, done))
+        loop = asyncio.get_running_loop()
+        generation = Generation(request_id, self._changed)
+        queued = self._live[generation] = loop.create_future()
+        job = loop.run_in_executor(self._threads, self._start, make, generation)
+        job.add_done_callback(lambda done: self._started(generation, queued, done))
         try:
-            await asyncio.shield(job)
+            await queued
         except asyncio.CancelledError:
             generation.cancel()
+            job.cancel()
             raise
+        except RequestCancelled:
+            job.cancel()
+            message = "the server is shutting down; the request was cancelled"
+            raise EngineUnavailable(message) from None
         return generation
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Accepts nothing more and waits for what is outstanding; after ``timeout`` seconds cancels it."""
+        """Accepts nothing more and waits for what is outstanding; after ``timeout`` seconds cancels it.
+
+        What was cancelled is not waited for, but for a moment: a build that nobody can break off goes on, on a
+        thread that holds up no exit.
+        """
         self._draining = True
         try:
-            await asyncio.wait_for(self._idle.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._until(lambda: all(one.cancelled for one in self._live))
         except TimeoutError:
             _log.warning("cancelling %d requests that have not ended", len(self._live))
-            for generation in self._live:
-                generation.cancel()
-            await self._idle.wait()
+            self._cancel_all()
+        try:
+            async with asyncio.timeout(GRACE):
+                await self._until(lambda: not self._live)
+        except TimeoutError:
+            _log.warning("%d cancelled requests have not ended", len(self._live))
 
     def close(self) -> None:
         """Lets the threads go. What still runs on one ends with its request's cancellation."""
         self._draining = True
-        for generation in self._live:
-            generation.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._cancel_all()
+        self._threads.shutdown()
 
-    def _start(self, prompt: PromptInput, options: RequestOptions, generation: Generation) -> None:
+    def _cancel_all(self) -> None:
+        for generation in tuple(self._live):
+            generation.cancel()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._news.clear()
+            await self._news.wait()
+
+    def _start(self, make: Callable[[], Made], generation: Generation) -> None:
         """On a thread of the pool; gives up between its steps when nobody waits any more."""
+        if generation.cancelled:
+            return
+        prompt, options = make()
+        if prompt.messages is not None and prompt.enable_thinking is None:
+            prompt = evolve(prompt, enable_thinking=self._enable_thinking)
+        if options.max_tokens is None:
+            options = evolve(options, max_tokens=self._default_max_tokens)
         if generation.cancelled:
             return
         prepared = self.engine.prepare(prompt)
         if not generation.cancelled:
-            generation.attach(self.engine.submit(prepared, options))
+            handle = self.engine.submit(prepared, options, cancelled=lambda: generation.cancelled)
+            generation.attach(handle)
 
-    def _started(self, generation: Generation, job: asyncio.Future[None]) -> None:
+    def _started(
+        self, generation: Generation, queued: asyncio.Future[None], job: asyncio.Future[None]
+    ) -> None:
+        """On the loop, when the thread is done."""
         error = None if job.cancelled() else job.exception()
         if not generation.attached:
             self._forget(generation)
-            outcome = "cancelled" if error is None else type(error).__name__
+            cancelled = error is None or isinstance(error, RequestCancelled)
+            outcome = "cancelled" if cancelled else type(error).__name__
             _log.info("request %s refused: %s", generation.request_id, outcome)
+        if queued.done():
+            return
+        if error is not None:
+            queued.set_exception(error)
+        else:
+            queued.set_result(None)
 
-    def _ended(self, generation: Generation) -> None:
-        self._forget(generation)
-        assert generation.final is not None
-        _log.info("request %s %s", generation.request_id, log_line(generation.final))
+    def _changed(self, generation: Generation) -> None:
+        """On the loop, when a generation was cancelled or has ended."""
+        if generation.final is not None:
+            self._forget(generation)
+            _log.info("request %s %s", generation.request_id, log_line(generation.final))
+        elif not generation.attached:
+            # Its place is free at once, whatever its thread cannot break off.
+            queued = self._live.get(generation)
+            self._forget(generation)
+            if queued is not None and not queued.done():
+                queued.set_exception(RequestCancelled("cancelled while it was prepared"))
+        self._news.set()
 
     def _forget(self, generation: Generation) -> None:
-        self._live.discard(generation)
-        if not self._live:
-            self._idle.set()
+        self._live.pop(generation, None)
+        self._news.set()
 
 
 def log_line(result: GenerationResult) -> str:

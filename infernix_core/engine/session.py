@@ -16,7 +16,7 @@ from infernix_core.engine.request import FinishReason
 from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.frontend import Channel, OutputDecoder, Segment
-from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskRow
+from infernix_core.interfaces.mask_provider import GrammarMatcher
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,6 @@ class OutputSession:
         limit: Most tokens to generate.
         end_ids: The model's end tokens.
         matcher: The grammar state; ``None`` when unconstrained.
-        initial_mask: The first position's mask, when it was computed at preparation.
         stop: Stop strings.
         stop_token_ids: Further end tokens.
     """
@@ -65,7 +64,6 @@ class OutputSession:
     limit: int
     end_ids: frozenset[int]
     matcher: GrammarMatcher | None = None
-    initial_mask: MaskRow | None = None
     stop: StopStrings = field(factory=StopStrings)
     stop_token_ids: frozenset[int] = frozenset()
     tokens: list[int] = field(factory=list, init=False)
@@ -163,8 +161,8 @@ class OutputSession:
         return _joined(segments)
 
     def release(self) -> None:
-        """Drops the matcher and the first mask; the compiled grammar may live on in its cache."""
-        self.matcher = self.initial_mask = None
+        """Drops the matcher; the compiled grammar may live on in its cache."""
+        self.matcher = None
 
     def _taken(self) -> _Pending:
         pending = self._pending

@@ -13,6 +13,12 @@ MOST_CHARACTERS = 1024
 
 def _checked(values: tuple[str, ...]) -> tuple[str, ...]:
     where = Location(field="stop")
+    if len(values) > MOST_STRINGS:
+        raise InvalidOption(
+            f"{len(values)} stop strings are too many",
+            location=where,
+            hint=f"at most {MOST_STRINGS}",
+        )
     for value in values:
         if not isinstance(value, str) or not value:
             raise InvalidOption(
@@ -24,12 +30,6 @@ def _checked(values: tuple[str, ...]) -> tuple[str, ...]:
                 location=where,
                 hint=f"at most {MOST_CHARACTERS}",
             )
-    if len(values) > MOST_STRINGS:
-        raise InvalidOption(
-            f"{len(values)} stop strings are too many",
-            location=where,
-            hint=f"at most {MOST_STRINGS}",
-        )
     return tuple(dict.fromkeys(values))
 
 

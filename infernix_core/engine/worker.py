@@ -13,13 +13,15 @@ import numpy as np
 from attrs import define, frozen
 from numpy.typing import NDArray
 
+from infernix_core.engine.mask_jobs import MaskThreads
 from infernix_core.engine.program import DecodeRow, PendingBatch, Program, RoundFault
 from infernix_core.engine.request import FinishReason, GenerationStart
-from infernix_core.engine.resident import Request, Stage, integrity_error
+from infernix_core.engine.resident import MaskPending, Request, Stage, integrity_error
 from infernix_core.engine.scheduler import DecodeUnit, FirstTokenUnit, PrefillUnit, Scheduler, Unit
 from infernix_core.engine.session import Preview
 from infernix_core.errors import (
     ConstraintDeadEnd,
+    ConstraintTooSlow,
     DeadlineExceeded,
     EngineUnavailable,
     InfernixError,
@@ -48,6 +50,7 @@ class RoundMasks:
     """The mask service of one unit: its rows' requests, in batch order."""
 
     requests: Sequence[Request]
+    threads: MaskThreads
 
     def fill(
         self, row: int, drafts: Sequence[int], columns: NDArray[np.int32]
@@ -56,9 +59,12 @@ class RoundMasks:
 
         Raises:
             RowFault: The row's matcher failed.
+            MaskPending: The row's masks take long.
         """
         try:
-            return self.requests[row].fill_masks(drafts, columns)
+            return self.requests[row].fill_masks(drafts, columns, self.threads)
+        except MaskPending:
+            raise
         except Exception as fault:
             raise RowFault(self.requests[row], fault) from fault
 
@@ -81,6 +87,7 @@ class Worker:
         scheduler: Chooses units.
         policy: Chooses draft widths.
         finished: Called, on the worker's thread, for each request that has ended.
+        mask_timeout: Seconds that one mask may take; ``None`` waits for ever.
     """
 
     def __init__(
@@ -89,11 +96,15 @@ class Worker:
         scheduler: Scheduler,
         policy: DraftPolicy,
         finished: Callable[[Request], None],
+        *,
+        mask_timeout: float | None = None,
     ) -> None:
         self._program = program
         self._scheduler = scheduler
         self._policy = policy
         self._finished = finished
+        self._mask_timeout = mask_timeout
+        self._mask_threads = MaskThreads(self.wake)
         self._wake = threading.Condition()
         self._waiting: deque[Request] = deque()
         self._residents: list[Request] = []
@@ -130,13 +141,18 @@ class Worker:
         with self._wake:
             self._wake.notify()
 
-    def close(self) -> None:
-        """Cancels everything and joins the thread. Idempotent."""
+    def close(self, timeout: float | None = None) -> bool:
+        """Cancels everything and joins the thread, for so many seconds at most. Idempotent.
+
+        Returns:
+            Whether the thread has ended.
+        """
         with self._wake:
             self._closing = True
             self._wake.notify()
         if threading.current_thread() is not self._thread:
-            self._thread.join()
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         try:
@@ -147,16 +163,22 @@ class Worker:
             with self._wake:
                 self._failure = integrity_error(error)
         finally:
+            self._mask_threads.close()
             self._end_all()
 
     def _step(self) -> None:
         """Admits and runs one unit. A fault that can be laid at a request's door ends that request alone."""
         self._admit()
+        self._resume()
         unit = self._scheduler.next(self._residents)
         if unit is None:
             return
         try:
             self._execute(unit)
+        except MaskPending as pending:
+            # Nothing of the unit was committed: the other rows run again, to the same tokens.
+            pending.request.mask_job = pending.pending
+            pending.request.stage = Stage.MASK
         except RowFault as fault:
             _log.exception("a request's matcher failed")
             self._end(fault.request, FinishReason.ERROR, error=fault)
@@ -173,11 +195,49 @@ class Worker:
                 for request in [r for r in self._waiting if self._over(r, now)]:
                     self._waiting.remove(request)
                     self._end_waiting(request, now)
-                if self._residents or self._waiting:
+                if (self._waiting and self._free) or any(
+                    request.stage is not Stage.MASK or self._masked(request, now)
+                    for request in self._residents
+                ):
                     return True
-                # Nothing is resident, so a lane is free and nothing waits either.
-                self._wake.wait()
+                self._wake.wait(self._next_timeout(now))
             return False
+
+    def _masked(self, request: Request, now: float) -> bool:
+        """Whether a request that waits for its masks is to be looked at."""
+        assert request.mask_job is not None
+        job = request.mask_job.job
+        late = self._mask_timeout is not None and now >= job.started + self._mask_timeout
+        return job.done or late or request.cancelled.is_set()
+
+    def _next_timeout(self, now: float) -> float | None:
+        """Seconds until the first mask has taken, or the first request has waited, too long."""
+        ends = [request.deadline for request in self._waiting if request.deadline is not None]
+        for request in self._residents:
+            if request.mask_job is not None and self._mask_timeout is not None:
+                ends.append(request.mask_job.job.started + self._mask_timeout)
+        return max(min(ends) - now, 0.0) if ends else None
+
+    def _resume(self) -> None:
+        """Takes the masks that took long, and ends the requests whose masks take too long."""
+        now = time.monotonic()
+        for request in [each for each in self._residents if each.stage is Stage.MASK]:
+            assert request.mask_job is not None
+            if request.cancelled.is_set():
+                self._end(request, FinishReason.CANCELLED)
+            elif request.mask_job.job.done:
+                request.stage = Stage.FIRST if request.hidden is not None else Stage.DECODE
+                try:
+                    request.take_masks()
+                except Exception as fault:
+                    _log.exception("a request's matcher failed")
+                    self._end(request, FinishReason.ERROR, error=RowFault(request, fault))
+            elif self._masked(request, now):
+                error = ConstraintTooSlow(
+                    f"one mask of the constraint takes more than {self._mask_timeout} s",
+                    hint="a simpler constraint; repetitions inside repetitions are the usual cause",
+                )
+                self._end(request, FinishReason.ERROR, error=error)
 
     @staticmethod
     def _over(request: Request, now: float) -> bool:
@@ -226,7 +286,9 @@ class Worker:
             case FirstTokenUnit(request):
                 row = self._row(request, 0)
                 assert request.hidden is not None
-                pending = self._program.first(row, request.hidden, RoundMasks((request,)))
+                pending = self._program.first(
+                    row, request.hidden, RoundMasks((request,), self._mask_threads)
+                )
                 self._settle((request,), pending)
             case DecodeUnit(ready):
                 # By lane, so that the state of a full batch is one piece of memory.
@@ -238,7 +300,7 @@ class Worker:
                     self._row(request, max(0, min(width, limit)))
                     for request, width, limit in zip(requests, widths, limits, strict=True)
                 ]
-                pending = self._program.decode(rows, RoundMasks(requests))
+                pending = self._program.decode(rows, RoundMasks(requests, self._mask_threads))
                 self._settle(requests, pending)
 
     def _row(self, request: Request, drafts: int) -> DecodeRow:
@@ -254,6 +316,8 @@ class Worker:
 
     def _draft_limit(self, request: Request) -> int:
         """Drafts that could still become output: one token of the budget is the correction or the bonus."""
+        if request.prepared_here:
+            return 0
         limit = min(request.session.remaining - 1, self._program.width - 1)
         if request.options.draft_limit is not None:
             limit = min(limit, request.options.draft_limit)

@@ -29,6 +29,8 @@ class PromptInput:
         tools: Tool declarations for the template (messages only).
         enable_thinking: Whether the model may think first; ``None`` takes the template's default.
         template_options: Further variables for the template.
+        most_tokens: Most tokens of use to whoever asks, when it is known; the engine sets it. A frontend that sees
+            without encoding it that a prompt has more may refuse it.
     """
 
     messages: Sequence[Mapping[str, Any]] | None = None
@@ -37,6 +39,7 @@ class PromptInput:
     tools: Sequence[Mapping[str, Any]] = ()
     enable_thinking: bool | None = None
     template_options: Mapping[str, Any] = field(factory=dict)
+    most_tokens: int | None = field(default=None, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         given = [

@@ -27,6 +27,12 @@ class GrammarMatcher(Protocol):
         """The language may end here."""
 
     @property
+    def ready(self) -> bool:
+        """The next :meth:`fill` is a look-up. Others are made on a thread of their own, so that one that
+        takes long holds nobody else up.
+        """
+
+    @property
     def terminated(self) -> bool:
         """An end token was accepted. No further fill or accept is allowed."""
 

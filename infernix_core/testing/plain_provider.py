@@ -95,6 +95,11 @@ class PlainMatcher:
     ended: bool = False
 
     @property
+    def ready(self) -> bool:
+        """See ``GrammarMatcher``: its languages are small."""
+        return True
+
+    @property
     def may_end(self) -> bool:
         """See ``GrammarMatcher``."""
         return any(not item.rest for item in self.items)

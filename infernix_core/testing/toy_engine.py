@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from infernix_core.engine.cold_work import never
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
 from infernix_core.engine.request import GenerationHandle, RequestOptions
@@ -35,12 +36,16 @@ class ToyEngine(Engine):
         return self
 
     def submit(
-        self, prompt: PreparedPrompt, options: RequestOptions | None = None
+        self,
+        prompt: PreparedPrompt,
+        options: RequestOptions | None = None,
+        *,
+        cancelled: Callable[[], bool] = never,
     ) -> GenerationHandle:
         """See ``Engine``."""
         options = options if options is not None else RequestOptions()
         self.submitted.append((prompt, options))
-        return super().submit(prompt, options)
+        return super().submit(prompt, options, cancelled=cancelled)
 
 
 def toy_engine(

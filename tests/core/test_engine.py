@@ -18,6 +18,7 @@ from infernix_core.engine.request import (
     FinishReason,
     GenerationEnd,
     GenerationStart,
+    RequestOptions,
     TextDelta,
 )
 from infernix_core.errors import (
@@ -29,6 +30,7 @@ from infernix_core.errors import (
     InvalidPrompt,
     NonFiniteLogits,
     QueueFull,
+    RequestCancelled,
 )
 from infernix_core.interfaces.constraints import Choice, Regex
 from infernix_core.interfaces.frontend import PromptInput
@@ -435,7 +437,8 @@ def test_the_matcher_is_released_at_the_end(make_engine: Make) -> None:
     assert handle.wait(WAIT).error is None
     answer(engine, "another", max_tokens=1)
     gc.collect()
-    assert [matcher() for matcher in matchers] == [None]
+    assert matchers
+    assert {matcher() for matcher in matchers} == {None}
     assert handle.wait().text in COLOURS.literals
 
 
@@ -538,6 +541,59 @@ def test_the_deadline_is_checked_again_after_compilation(make_engine: Make) -> N
     with pytest.raises(DeadlineExceeded):
         ask(engine, "?", constraint=COLOURS, pending_timeout=0.1)
     assert engine.outstanding == 0
+
+
+def test_a_request_that_nobody_wants_takes_no_place_while_it_is_compiled(
+    make_engine: Make,
+) -> None:
+    gate, entered, cancelled = threading.Event(), threading.Event(), threading.Event()
+    engine = make_engine(provider=lambda: Gated(gate, entered), lanes=1, queue_limit=0)
+    prompt = engine.prepare(PromptInput(text="?"))
+    errors: list[Exception] = []
+
+    def submit() -> None:
+        try:
+            engine.submit(prompt, RequestOptions(constraint=COLOURS), cancelled=cancelled.is_set)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    assert entered.wait(WAIT)
+    with pytest.raises(QueueFull):
+        ask(engine, "other", max_tokens=3)
+    cancelled.set()
+    assert answer(engine, "other", max_tokens=3).error is None
+    gate.set()
+    thread.join(WAIT)
+    assert [type(error) for error in errors] == [RequestCancelled]
+    assert engine.outstanding == 0
+
+
+def test_the_deadline_holds_while_others_are_compiled(make_engine: Make) -> None:
+    gate, entered = threading.Event(), threading.Event()
+    engine = make_engine(provider=lambda: Gated(gate, entered))
+    prompt = engine.prepare(PromptInput(text="?"))
+    threads = [
+        threading.Thread(
+            target=engine.submit, args=(prompt, RequestOptions(constraint=Choice([text])))
+        )
+        for text in ("a", "b")
+    ]
+    for thread in threads:
+        thread.start()
+    started = time.monotonic()
+    while engine.grammars._cold._free:
+        assert time.monotonic() < started + WAIT
+        time.sleep(0.001)
+    started = time.monotonic()
+    for constraint in (COLOURS, Choice(["a"])):  # for a turn, and for another's build
+        with pytest.raises(DeadlineExceeded):
+            ask(engine, "?", constraint=constraint, pending_timeout=0.2)
+    assert time.monotonic() - started < 5
+    gate.set()
+    for thread in threads:
+        thread.join(WAIT)
 
 
 class Slow(ToyTarget):

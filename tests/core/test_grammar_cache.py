@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from attrs import define, field
+from numpy.typing import NDArray
 
+from infernix_core.engine.cold_work import Patience
 from infernix_core.engine.grammar_cache import GrammarCache, key_size
-from infernix_core.errors import InvalidGrammar
+from infernix_core.errors import DeadlineExceeded, InvalidGrammar, RequestCancelled
 from infernix_core.interfaces.constraints import Choice, Grammar, JsonSchema, Regex
 from infernix_core.interfaces.language import Content, Label, Language, Token, sequence
 from infernix_core.interfaces.mask_provider import GrammarMatcher
@@ -18,11 +22,24 @@ WAIT = 10
 
 
 @define(eq=False)
+class Matcher:
+    before: Callable[[], None] | None
+
+    def fill(self, row: NDArray[np.int32]) -> bool:
+        if self.before is not None:
+            self.before()
+        row[:] = 5
+        return True
+
+
+@define(eq=False)
 class Compiled:
     memory_size: int
 
+    fill: Callable[[], None] | None = None
+
     def start(self, prefix: Sequence[bytes | int] = ()) -> GrammarMatcher:
-        raise NotImplementedError
+        return Matcher(self.fill)
 
 
 @define(eq=False)
@@ -31,6 +48,7 @@ class Provider:
 
     size: int = 100
     gate: threading.Event | None = None
+    fill: Callable[[], None] | None = None
     built: list[Language] = field(factory=list)
     running: int = 0
     most_running: int = 0
@@ -49,7 +67,7 @@ class Provider:
             self.running -= 1
         if language == Content(Grammar("bad")):
             raise InvalidGrammar("bad")
-        return Compiled(self.size)
+        return Compiled(self.size, self.fill)
 
 
 def in_threads(count: int, work: object) -> list[threading.Thread]:
@@ -61,7 +79,7 @@ def in_threads(count: int, work: object) -> list[threading.Thread]:
 
 def test_one_build_serves_concurrent_requests_and_later_ones_hit() -> None:
     provider = Provider(gate=threading.Event())
-    cache = GrammarCache(lambda: provider, 1 << 20)
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
     outcomes: list[str] = []
     language = Content(Regex("a+"))
     threads = in_threads(5, lambda _: outcomes.append(cache.get(language)[1]))
@@ -78,7 +96,7 @@ def test_one_build_serves_concurrent_requests_and_later_ones_hit() -> None:
 
 def test_at_most_two_cold_builds_run_and_a_hit_needs_no_cold_slot() -> None:
     provider = Provider()
-    cache = GrammarCache(lambda: provider, 1 << 20)
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
     cache.get(Content(Regex("warm")))
     assert provider.entered.acquire(timeout=WAIT)
     provider.gate = threading.Event()
@@ -99,7 +117,7 @@ def test_the_budget_drops_the_least_recently_used_and_reads_sizes_again() -> Non
     provider = Provider(size=100)
     languages = [Content(Regex(str(i))) for i in range(4)]
     each = 100 + key_size(languages[0])
-    cache = GrammarCache(lambda: provider, 3 * each)
+    cache = GrammarCache(lambda: provider, 3 * each, 0)
     kept = [cache.get(language)[0] for language in languages[:3]]
     assert cache.memory_size == 3 * each
     cache.get(languages[0])
@@ -117,7 +135,7 @@ def test_the_budget_drops_the_least_recently_used_and_reads_sizes_again() -> Non
 
 def test_a_grammar_larger_than_the_budget_is_not_kept_and_drops_no_other() -> None:
     provider = Provider(size=100)
-    cache = GrammarCache(lambda: provider, 10_000)
+    cache = GrammarCache(lambda: provider, 10_000, 0)
     small = [Content(Regex(str(i))) for i in range(3)]
     for language in small:
         cache.get(language)
@@ -132,7 +150,7 @@ def test_a_grammar_larger_than_the_budget_is_not_kept_and_drops_no_other() -> No
 
 
 def test_the_budget_counts_the_source_texts() -> None:
-    cache = GrammarCache(lambda: Provider(size=10), 100_000)
+    cache = GrammarCache(lambda: Provider(size=10), 100_000, 0)
     for index in range(20):
         cache.get(Content(JsonSchema(f"{index}" + "x" * 30_000)))
     assert len(cache) <= 3
@@ -141,7 +159,7 @@ def test_the_budget_counts_the_source_texts() -> None:
 
 def test_a_failed_build_reaches_every_waiter_and_is_not_kept() -> None:
     provider = Provider(gate=threading.Event())
-    cache = GrammarCache(lambda: provider, 1 << 20)
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
     errors: list[BaseException] = []
 
     def ask(_: int) -> None:
@@ -163,7 +181,7 @@ def test_a_failed_build_reaches_every_waiter_and_is_not_kept() -> None:
 
 def test_the_key_is_kind_source_and_framing() -> None:
     provider = Provider()
-    cache = GrammarCache(lambda: provider, 1 << 20)
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
 
     def outcome(language: Language) -> str:
         return cache.get(language)[1]
@@ -187,10 +205,144 @@ def test_nothing_is_bound_before_the_first_constrained_request() -> None:
         bound.append(Provider())
         return bound[-1]
 
-    cache = GrammarCache(bind, 1 << 20)
+    cache = GrammarCache(bind, 1 << 20, 0)
     assert not cache.bound
     assert not bound
     threads = in_threads(4, lambda i: cache.get(Content(Regex(str(i)))))
     for thread in threads:
         thread.join(WAIT)
     assert len(bound) == 1
+
+
+def test_first_masks_are_made_once_and_two_at_once() -> None:
+    """A mask may take as long as a build: without the gate, as many threads would spin as there are requests."""
+    go, lock = threading.Event(), threading.Lock()
+    entered, filling, most = threading.Semaphore(0), 0, 0
+
+    def fill() -> None:
+        nonlocal filling, most
+        with lock:
+            filling += 1
+            most = max(most, filling)
+        entered.release()
+        assert go.wait(WAIT)
+        with lock:
+            filling -= 1
+
+    provider = Provider()
+    cache = GrammarCache(lambda: provider, 1 << 20, 2)
+    warm = Content(Regex("warm"))
+    assert list(cache.get(warm).first) == [5, 5]
+    provider.fill = fill
+    threads = in_threads(6, lambda i: cache.get(Content(Regex(f"cold{i}"))))
+    for _ in range(2):
+        assert entered.acquire(timeout=WAIT)
+    assert not entered.acquire(timeout=0.1)
+    assert list(cache.get(warm).first) == [5, 5], "a hit waits for nobody"
+    go.set()
+    for thread in threads:
+        thread.join(WAIT)
+    assert most == 2
+    assert cache.get(Content(Regex("cold0"))).cache == "hit"
+
+
+class Asker:
+    """One that asks for a language on a thread, and may be cancelled."""
+
+    def __init__(self, cache: GrammarCache, language: Language, seconds: float | None = None):
+        self.cancelled, self.outcome = threading.Event(), None
+        deadline = None if seconds is None else time.monotonic() + seconds
+        self.patience = Patience(self.cancelled.is_set, deadline)
+
+        def ask() -> None:
+            try:
+                self.outcome = cache.get(language, self.patience).cache
+            except Exception as error:
+                self.outcome = type(error)
+
+        self.thread = threading.Thread(target=ask)
+        self.thread.start()
+
+    def ended(self) -> object:
+        self.thread.join(WAIT)
+        assert not self.thread.is_alive()
+        return self.outcome
+
+
+def waited_for(cache: GrammarCache, language: Language, count: int) -> None:
+    end = time.monotonic() + WAIT
+    while language not in cache._building or cache._building[language].waiting < count:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_who_is_cancelled_leaves_the_queue_of_the_gate_and_builds_nothing() -> None:
+    provider = Provider(gate=threading.Event())
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
+    busy = [Asker(cache, Content(Regex(f"busy{i}"))) for i in range(2)]
+    for _ in busy:
+        assert provider.entered.acquire(timeout=WAIT)
+    gone = [Asker(cache, Content(Regex(f"gone{i}"))) for i in range(5)]
+    late = Asker(cache, Content(Regex("late")), 0.05)
+    last = Asker(cache, Content(Regex("last")))
+    for one in gone:
+        one.cancelled.set()
+    assert {one.ended() for one in gone} == {RequestCancelled}
+    assert late.ended() is DeadlineExceeded
+    provider.gate.set()
+    assert [one.ended() for one in (*busy, last)] == ["built"] * 3
+    assert len(provider.built) == 3
+    provider.gate = None
+    assert cache.get(Content(Regex("gone0"))).cache == "built", "its place in the gate is free"
+
+
+def test_who_is_cancelled_stops_between_the_build_and_the_mask() -> None:
+    def fill() -> None:
+        raise AssertionError("nobody wants this mask")
+
+    provider = Provider(gate=threading.Event(), fill=fill)
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
+    one = Asker(cache, Content(Regex("a")))
+    assert provider.entered.acquire(timeout=WAIT)
+    one.cancelled.set()
+    provider.gate.set()
+    assert one.ended() is RequestCancelled
+
+
+def test_who_waits_for_anothers_build_may_leave_and_keeps_it_going() -> None:
+    provider = Provider(gate=threading.Event())
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
+    language = Content(Regex("a"))
+    first = Asker(cache, language)
+    assert provider.entered.acquire(timeout=WAIT)
+    second, third = Asker(cache, language), Asker(cache, language)
+    waited_for(cache, language, 2)
+    third.cancelled.set()
+    assert third.ended() is RequestCancelled
+    first.cancelled.set()
+    provider.gate.set()
+    assert second.ended() == "waited"
+    assert first.ended() == "built"
+    assert len(provider.built) == 1
+
+
+def test_anothers_patience_is_not_ones_own() -> None:
+    """The builder gives up in the moment in which somebody comes to wait: the build is begun again."""
+    provider = Provider(gate=threading.Event())
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
+    busy = [Asker(cache, Content(Regex(f"busy{i}"))) for i in range(2)]
+    for _ in busy:
+        assert provider.entered.acquire(timeout=WAIT)
+    language = Content(Regex("a"))
+    first = Asker(cache, language)
+    waited_for(cache, language, 0)
+    build = cache._building[language]
+    second = Asker(cache, language)
+    waited_for(cache, language, 1)
+    build.waiting = 0  # as the builder saw it, just before
+    first.cancelled.set()
+    assert first.ended() is RequestCancelled
+    provider.gate.set()
+    assert second.ended() == "built"
+    for one in busy:
+        one.ended()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
 
+from infernix_core.engine import service as service_module
 from infernix_core.engine.request import (
     FinishReason,
     GenerationEnd,
@@ -21,6 +23,7 @@ from infernix_core.interfaces.constraints import Choice
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.testing.plain_provider import PlainProvider
+from infernix_core.testing.toy import ToyModel, ToyTarget, toy_vocabulary
 from tests.core.conftest import answer, chat
 
 SEEDED = RequestOptions(sampling=SamplingOptions(seed=3), max_tokens=12)
@@ -32,6 +35,35 @@ def run(coroutine: Any) -> Any:
             return await coroutine
 
     return asyncio.run(bounded())
+
+
+class EndlessTarget(ToyTarget):
+    """Every forward takes a while, so that no long output ends within a test."""
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        time.sleep(0.02)
+        return super().forward(*arguments, **keywords)
+
+
+def endless() -> ToyModel:
+    return ToyModel(EndlessTarget(toy_vocabulary()))
+
+
+#: A minute and more of an endless toy.
+ENDLESS = RequestOptions(constraint=Choice(["ab" * 1500]), max_tokens=4000)
+
+
+class HangingTarget(ToyTarget):
+    """Its forwards wait until they may go on."""
+
+    def __init__(self, vocabulary: Any) -> None:
+        super().__init__(vocabulary)
+        self.hangs, self.go = threading.Event(), threading.Event()
+
+    def forward(self, *arguments: Any, **keywords: Any) -> Any:
+        self.hangs.set()
+        assert self.go.wait(60)
+        return super().forward(*arguments, **keywords)
 
 
 class SlowProvider:
@@ -126,22 +158,55 @@ def test_the_loop_goes_on_while_a_grammar_is_built(make_engine) -> None:
     run(main())
 
 
-def test_a_caller_that_is_cancelled_during_preparation_takes_the_request_along(make_engine) -> None:
+def test_a_caller_that_is_cancelled_during_preparation_gives_its_place_back_at_once(
+    make_engine,
+) -> None:
+    """Its build cannot be broken off; the service and the engine serve others meanwhile, and never run it."""
     provider = SlowProvider()
-    engine = make_engine(provider=lambda: provider)
+    engine = make_engine(endless(), provider=lambda: provider, lanes=1, queue_limit=0)
 
     async def main() -> None:
         service = GenerationService(engine, model_id="toy")
-        options = RequestOptions(constraint=Choice(["ab" * 1500]), max_tokens=4000)
-        task = asyncio.create_task(service.submit(PromptInput(text="x"), options, request_id="r"))
+        task = asyncio.create_task(service.submit(PromptInput(text="x"), ENDLESS, request_id="r"))
         await asyncio.to_thread(provider.building.wait, 60)
+        with pytest.raises(QueueFull):
+            await service.submit(PromptInput(text="x"), SEEDED, request_id="r")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert service.live == 1
+        assert service.live == 0
+        assert (engine.outstanding, service.busy) == (1, True)
+        short = RequestOptions(max_tokens=1)
+        for _ in range(3):
+            generation = await service.submit(PromptInput(text="x"), short, request_id="r")
+            assert (await generation.result()).finish_reason is FinishReason.LENGTH
         provider.go.set()
-        await service.drain()
-        assert service.live == engine.outstanding == 0
+        async with asyncio.timeout(10):
+            while engine.outstanding or service.busy:
+                await asyncio.sleep(0.01)
+
+    run(main())
+
+
+def test_what_is_to_be_served_may_be_made_on_the_thread(make_engine) -> None:
+    engine = make_engine()
+    threads = []
+
+    def make() -> tuple[PromptInput, RequestOptions]:
+        threads.append(threading.current_thread())
+        return PromptInput(text="abc"), SEEDED
+
+    def fail() -> tuple[PromptInput, RequestOptions]:
+        raise InvalidOption("no")
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        result = await (await service.submit_made(make, request_id="r")).result()
+        assert result.usage.completion_tokens == 12
+        assert threads[0] is not threading.main_thread()
+        with pytest.raises(InvalidOption):
+            await service.submit_made(fail, request_id="r")
+        assert service.live == 0
 
     run(main())
 
@@ -202,19 +267,76 @@ def test_draining_lets_requests_finish_and_takes_no_more(make_engine) -> None:
 
 
 def test_a_drain_that_takes_too_long_cancels(make_engine) -> None:
-    engine = make_engine(max_context=4096)
+    engine = make_engine(endless(), lanes=2)
 
     async def main() -> None:
         service = GenerationService(engine, model_id="toy")
-        options = RequestOptions(constraint=Choice(["ab" * 1500]), sampling=SamplingOptions(seed=1))
         generations = [
-            await service.submit(PromptInput(text="x"), options, request_id="r") for _ in range(3)
+            await service.submit(PromptInput(text="x"), ENDLESS, request_id="r") for _ in range(3)
         ]
-        await service.drain(0.0)
-        for generation in generations:
-            result = await generation.result()
-            assert result.finish_reason in (FinishReason.CANCELLED, FinishReason.STOP)
+        async with asyncio.timeout(10):
+            await service.drain(0.1)
+            results = [await generation.result() for generation in generations]
+        assert {result.finish_reason for result in results} == {FinishReason.CANCELLED}
         assert service.live == engine.outstanding == 0
+
+    run(main())
+
+
+def test_a_service_that_closes_cancels(make_engine) -> None:
+    engine = make_engine(endless())
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        generation = await service.submit(PromptInput(text="x"), ENDLESS, request_id="r")
+        async with asyncio.timeout(10):
+            service.close()
+            assert (await generation.result()).finish_reason is FinishReason.CANCELLED
+
+    run(main())
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_drain_does_not_wait_for_a_build_that_nobody_can_break_off(
+    make_engine, gone: bool
+) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider)
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        task = asyncio.create_task(service.submit(PromptInput(text="x"), ENDLESS, request_id="r"))
+        await asyncio.to_thread(provider.building.wait, 60)
+        if gone:
+            task.cancel()
+        async with asyncio.timeout(10):
+            await service.drain(60 if gone else 0.1)
+            with pytest.raises(asyncio.CancelledError if gone else EngineUnavailable):
+                await task
+        assert (service.live, service.busy) == (0, True)
+        provider.go.set()
+
+    run(main())
+
+
+def test_a_drain_does_not_wait_for_a_cancelled_request_that_hangs(
+    make_engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mask that takes long holds up the engine's own thread."""
+    monkeypatch.setattr(service_module, "GRACE", 0.1)
+    model = ToyModel(HangingTarget(toy_vocabulary()))
+    engine = make_engine(model)
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        generation = await service.submit(PromptInput(text="x"), SEEDED, request_id="r")
+        await asyncio.to_thread(model.target.hangs.wait, 60)
+        generation.cancel()
+        async with asyncio.timeout(10):
+            await service.drain(60)
+        assert service.live == 1
+        model.target.go.set()
+        assert (await generation.result()).finish_reason is FinishReason.CANCELLED
 
     run(main())
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +20,7 @@ import pytest
 from attrs import define
 
 from infernix_core.cli.main import main
+from infernix_core.errors import InvalidOption
 from infernix_http.server import listen
 
 MESSAGES: Any = [{"role": "user", "content": "Repeat: yes"}]
@@ -33,18 +37,12 @@ class Process:
 
 
 @contextlib.contextmanager
-def serve(*arguments: str, environment: dict[str, str] | None = None) -> Iterator[Process]:
-    """The command on a free port, ready to serve."""
-    command = [
-        sys.executable,
-        "-m",
-        "infernix_core.cli.main",
-        "serve",
-        "--port",
-        "0",
-        "--threads",
-        "1",
-    ]
+def serve(
+    *arguments: str, environment: dict[str, str] | None = None, program: str | None = None
+) -> Iterator[Process]:
+    """The command, or a program that calls it, on a free port, ready to serve."""
+    start = ["-m", "infernix_core.cli.main"] if program is None else ["-c", program]
+    command = [sys.executable, *start, "serve", "--port", "0", "--threads", "1"]
     process = subprocess.Popen(
         [*command, *arguments],
         stderr=subprocess.PIPE,
@@ -133,6 +131,8 @@ def test_options() -> None:
     [
         (("--port", "99999"), "--port: 99999 is no port"),
         (("--api-key", ""), "--api-key: the API key is empty"),
+        (("--api-key", " \n"), "--api-key: the API key is empty"),
+        (("--api-key", "a\nb"), "--api-key: the API key holds a control character"),
         (("--max-request-bytes", "0"), "--max-request-bytes: 0 is not possible"),
         (("--drain-timeout", "nan"), "--drain-timeout: nan is not possible"),
         (("--default-max-tokens", "-1"), "--default-max-tokens: -1 is not possible"),
@@ -158,7 +158,74 @@ def test_impossible_starts_are_one_line(
 
 def test_a_taken_port_shows_before_the_model_is_loaded(capsys: pytest.CaptureFixture) -> None:
     with listen("127.0.0.1", 0) as taken:
-        taken.listen()
         port = str(taken.getsockname()[1])
         assert main(["serve", "--port", port]) == 2
     assert f"cannot listen at 127.0.0.1 port {port}" in capsys.readouterr().err
+
+
+#: The command, with builds of grammars and rounds of the engine that native code holds up for ever.
+HANGING = """
+import ctypes, sys
+from infernix_core.cli.main import main
+from infernix_core.errors import InvalidOption
+{patch} = lambda *arguments, **keywords: ctypes.CDLL(None).sleep(3600)
+sys.exit(main())
+"""
+BUILD = HANGING.format(patch="import infernix_xgrammar.provider as p; p.XGrammarBound.compile")
+MASK = HANGING.format(patch="import infernix_core.engine.worker as w; w.RoundMasks.fill")
+
+
+def asked(url: str, **fields: Any) -> socket.socket:
+    """A connection on which a constrained completion was asked for."""
+    host, port = url.removeprefix("http://").removesuffix("/v1").split(":")
+    body = json.dumps(
+        {"model": "demo", "prompt": "x", "structured_outputs": {"choice": ["a"]}, **fields}
+    )
+    connection = socket.create_connection((host, int(port)), timeout=60)
+    head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("program", "gone", "number", "code"),
+    [
+        (BUILD, False, signal.SIGTERM, 0),
+        (BUILD, False, signal.SIGINT, 130),
+        (BUILD, True, signal.SIGTERM, 0),
+        (MASK, False, signal.SIGTERM, 0),
+        (MASK, True, signal.SIGINT, 130),
+    ],
+    ids=["build", "build, interrupted", "abandoned build", "mask", "abandoned mask, interrupted"],
+)
+def test_it_ends_in_time_whatever_native_code_does(
+    program: str, gone: bool, number: int, code: int
+) -> None:
+    """What was abandoned before is not waited for at all, and what was not for the drain timeout."""
+    timeout = 600 if gone else 1
+    with serve("--drain-timeout", str(timeout), program=program) as server:
+        connections = [asked(server.url, seed=seed) for seed in range(3)]
+        time.sleep(1)
+        if gone:
+            for connection in connections:
+                connection.close()
+            time.sleep(0.5)
+        started = time.monotonic()
+        server.process.send_signal(number)
+        assert server.end() == code
+        assert time.monotonic() - started < 12
+        if not gone and program is BUILD:
+            for connection in connections:
+                assert b" 503 " in connection.recv(100)
+        for connection in connections:
+            connection.close()
+    log = "".join(server.log)
+    assert "shutting down" in log
+    assert "Traceback" not in log
+    assert ("cancelling" in log) == (not gone)
+
+
+def test_two_servers_that_start_at_once_do_not_share_a_port() -> None:
+    # Neither serves yet: both read their models.
+    with listen("127.0.0.1", 0) as first, pytest.raises(InvalidOption, match="in use"):
+        listen("127.0.0.1", first.getsockname()[1])

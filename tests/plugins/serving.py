@@ -18,7 +18,7 @@ from infernix_core.engine.service import GenerationService
 from infernix_core.interfaces.protocol import ProtocolAdapter
 from infernix_core.testing.toy import ToyModel, ToyTarget, toy_vocabulary
 from infernix_http.app import ServerOptions, make_app
-from infernix_http.server import LAST_WORDS, listen, url
+from infernix_http.server import Runner, listen, url
 from infernix_openai.adapter import OpenAIAdapter
 
 
@@ -55,9 +55,7 @@ def serving(
         app = make_app(
             found["service"], [OpenAIAdapter()] if adapters is None else adapters, options
         )
-        runner = web.AppRunner(
-            app, handler_cancellation=True, access_log=None, shutdown_timeout=LAST_WORDS
-        )
+        runner = Runner(app)
         await runner.setup()
         await web.SockSite(runner, bound).start()
         found["loop"], found["stop"] = asyncio.get_running_loop(), asyncio.Event()

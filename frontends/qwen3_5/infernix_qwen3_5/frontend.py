@@ -82,7 +82,7 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
         if prompt.text is not None:
             if not isinstance(prompt.text, str):
                 raise InvalidPrompt("the text is not a string", location=Location(field="text"))
-            ids = self.tokenizer.encode(prompt.text)
+            ids = self.tokenizer.encode_parts([prompt.text], prompt.most_tokens)
         else:
             ids = self._checked_ids(prompt)
         if not ids:
@@ -112,8 +112,11 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
             raise InvalidPrompt(
                 f"{self.name} has no chat template ({TEMPLATE})", hint="give text or token ids"
             )
-        variables = template_variables(prompt, self.template.reserved)
-        ids = self.tokenizer.encode_parts(self.template.render(variables))
+        try:
+            parts = self.template.render(template_variables(prompt, self.template.reserved))
+        except RecursionError:
+            raise InvalidPrompt("a message, a tool or an option is nested too deeply") from None
+        ids = self.tokenizer.encode_parts(parts, prompt.most_tokens)
         if not ids:
             raise InvalidPrompt("the chat template renders these messages as nothing")
         phase = StartPhase.REASONING if self._reasoning_open(ids) else StartPhase.CONTENT

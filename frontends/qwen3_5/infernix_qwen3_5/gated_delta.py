@@ -7,7 +7,7 @@ both products from the state as it was: ``d = b·(v - a·Sᵀk)`` and ``o = a·S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -184,6 +184,7 @@ def replay(
     strength: Tensor,
     state: Tensor,
     counts: Sequence[int],
+    step: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] = transition,
 ) -> Tensor:
     """Row n's state after its first ``counts[n]`` recorded columns.
 
@@ -196,9 +197,10 @@ def replay(
         strength: See ``pair``.
         state: float32 [N, Hv, Dk, Dv], the committed state.
         counts: Columns per row.
+        step: The step function that the verify used.
     """
     for column in range(max(counts)):
-        after, _ = transition(
+        after, _ = step(
             state, pair[:, column], value[:, column], decay[:, column], strength[:, column]
         )
         if min(counts) > column:

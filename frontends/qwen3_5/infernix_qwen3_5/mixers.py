@@ -195,13 +195,13 @@ class VerifyMixer:
         """The step form, column after column: [N, W, H] → [N, W, H]."""
         config = self.config
         columns, gate, strength, step = project_delta(config, weights, x)
-        window = torch.cat((self._slot(layer, "conv"), columns), dim=1)
+        window = torch.cat((self.slot(layer, "conv"), columns), dim=1)
         inputs = convolved_inputs(config, weights, window, strength, step, x.dtype)
         decay = inputs.log_decay.exp()
         spare = None
         if not self.deterministic:
             spare = self.views.spare_slot(state_name(layer, "delta"), x.shape[0])
-        state = self._slot(layer, "delta")
+        state = self.slot(layer, "delta")
         outputs, state = run_steps(inputs.pair, inputs.value, decay, inputs.strength, state, spare)
         self.slots[state_name(layer, "delta")] = state
         self.slots[state_name(layer, "conv")] = window[:, columns.shape[1] :]
@@ -212,7 +212,8 @@ class VerifyMixer:
                 self.records[state_name(layer, what)] = value
         return finish_delta(config, weights, outputs, gate)
 
-    def _slot(self, layer: int, what: str) -> Tensor:
+    def slot(self, layer: int, what: str) -> Tensor:
+        """The rows' SLOT state, from scratch or from the views; not to be written."""
         name = state_name(layer, what)
         value = self.slots.get(name)
         if value is not None:

@@ -14,6 +14,8 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 #: Content item types that hold text under ``text``.
 TEXT_ITEMS = ("text", "input_text", "output_text")
 
+TEXT_ITEM = '{"type": "text", "text": "..."}'
+
 #: Parts of a content item's ``type``, or keys, that give media away.
 MEDIA = ("image", "video", "audio")
 
@@ -68,7 +70,8 @@ def _message(message: Any, where: str, index: int) -> dict[str, Any]:
         raise _invalid(where, f"a message is an object with role and content, not {_name(message)}")
     role = message.get("role")
     if role not in ROLES:
-        raise _invalid(f"{where}.role", f"{role!r} is not a role", f"one of {', '.join(ROLES)}")
+        said = "the role is missing" if role is None else f"{_shown(role)} is not a role"
+        raise _invalid(f"{where}.role", said, f"one of {', '.join(ROLES)}")
     plain: dict[str, Any] = {}
     for key, value in message.items():
         if key == "content":
@@ -108,9 +111,13 @@ def _content(message: Mapping[str, Any], where: str, index: int) -> str:
             raise _invalid(
                 at, f"message {index} holds {medium} content; this model is used for text alone"
             )
-        if kind not in TEXT_ITEMS or not isinstance(item.get("text"), str):
-            raise _invalid(at, f"{kind!r} is no text item", '{"type": "text", "text": "..."}')
-        texts.append(item["text"])
+        text = item.get("text")
+        if kind not in TEXT_ITEMS:
+            raise _invalid(at, f"{_shown(kind)} is no text item", TEXT_ITEM)
+        if not isinstance(text, str):
+            said = "is missing" if text is None else f"a string is needed, not {_name(text)}"
+            raise _invalid(f"{at}.text", said, TEXT_ITEM)
+        texts.append(text)
     return "".join(texts)
 
 
@@ -168,7 +175,7 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise _invalid(where, f"the key {key!r} is not a string")
+                raise _invalid(where, f"the key {_shown(key)} is not a string")
         return {key: _plain(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [_plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
@@ -177,6 +184,13 @@ def _plain(value: Any, where: str) -> Any:
 
 def _invalid(where: str, message: str, hint: str | None = None) -> InvalidPrompt:
     return InvalidPrompt(message, location=Location(field=where), hint=hint)
+
+
+def _shown(value: object) -> str:
+    """A value in a message: a short beginning of it."""
+    if not isinstance(value, str):
+        return _name(value)
+    return repr(value) if len(value) <= 40 else f"{value[:40]!r}..."
 
 
 def _name(value: object) -> str:

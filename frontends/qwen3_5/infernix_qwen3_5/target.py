@@ -21,7 +21,8 @@ from infernix_core.interfaces.model import (
     StepOutput,
 )
 from infernix_qwen3_5.config import FULL, ModelConfig
-from infernix_qwen3_5.gated_delta import CHUNK, replay
+from infernix_qwen3_5.gated_delta import CHUNK, replay, transition
+from infernix_qwen3_5.host import HostStep
 from infernix_qwen3_5.layers import inverse_frequencies, mlp, rms_norm, rotary_tables
 from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, state_name
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
@@ -64,14 +65,21 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         config: Sizes.
         weights: On one device and in one dtype (norms, convolution and gates in float32).
         deterministic: See above.
+        reference: Whether verifying is left to torch where there is a kernel for the device, too.
     """
 
     def __init__(
-        self, config: ModelConfig, weights: ModelWeights, *, deterministic: bool = False
+        self,
+        config: ModelConfig,
+        weights: ModelWeights,
+        *,
+        deterministic: bool = False,
+        reference: bool = False,
     ) -> None:
         self.config = config
         self.weights = weights
         self.deterministic = deterministic
+        self._host = None if reference else HostStep.of(config, weights)
         self._frequencies = inverse_frequencies(config.rotary_dim, config.rope_theta, self.device)
         empty = torch.empty(0, device=self.device)
         self._rotary = empty, empty
@@ -179,15 +187,19 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
     def lm_head(self, hidden: Tensor) -> Tensor:
         """See ``TargetModel``."""
         if self.deterministic and hidden.shape[0] > 1:
-            rows = [F.linear(row.clone(), self.weights.head) for row in torch.split(hidden, 1)]
-            return torch.cat(rows).float()
-        return F.linear(hidden, self.weights.head).float()
+            return torch.cat([self._logits(row.clone()) for row in torch.split(hidden, 1)])
+        return self._logits(hidden)
 
     def draft_head(self, name: str) -> DraftHead | str:
         """See ``TargetModel``."""
         if name == "mtp":
             return "the checkpoint's MTP layer is not supported yet"
         return f"Qwen3.5 checkpoints have no draft layer {name!r}"
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        if self._host is not None:
+            return self._host.lm_head(hidden)
+        return F.linear(hidden, self.weights.head).float()
 
     def _fold_layer(
         self,
@@ -201,7 +213,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         columns, pair, value, gates = records
         read = views.read_slot if self.deterministic else views.peek_slot
         state = read(state_name(layer, "delta"), lanes)
-        state = replay(pair, value, gates[:, :, 0], gates[:, :, 1], state, counts)
+        step = transition if self._host is None else self._host.transition
+        state = replay(pair, value, gates[:, :, 0], gates[:, :, 1], state, counts, step)
         history = views.read_slot(state_name(layer, "conv"), lanes)
         kept = history.shape[1]
         window = torch.cat((history, columns[:, : max(counts)]), dim=1)
@@ -313,6 +326,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         self, ids: Tensor, mixer: PrefillMixer | VerifyMixer, features: Sequence[str]
     ) -> StepOutput:
         """The decoder over ids [N, W], its mixers run by ``mixer``."""
+        if self._host is not None and isinstance(mixer, VerifyMixer):
+            return self._host.run(ids, mixer, features)
         eps = self.config.norm_eps
         kept: dict[str, Tensor] = {}
         x = F.embedding(ids, self.weights.embedding)

@@ -7,18 +7,21 @@ library's sight: text is always ordinary text, and control tokens enter a prompt
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 from tokenizers import Tokenizer as Engine
 
-from infernix_core.errors import CheckpointError, InvalidPrompt
+from infernix_core.errors import CheckpointError, ContextOverflow, InvalidPrompt
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_qwen3_5.files import one_line, read_json_object
 
 FILE = "tokenizer.json"
+
+#: Characters of a text whose encoding holds nobody up: a few milliseconds.
+SHORT = 4096
 
 OPEN_THINK, CLOSE_THINK = "<think>", "</think>"
 TURN_START = "<|im_start|>"
@@ -61,6 +64,7 @@ class Tokenizer:
     vocabulary: Vocabulary
     control: Mapping[str, int]
     _engine: Engine = field(repr=False)
+    _most_bytes: int | None = field(default=None, repr=False)
 
     def encode(self, text: str) -> list[int]:
         """Ids of ordinary text. A control token's spelling is text like any other.
@@ -68,15 +72,35 @@ class Tokenizer:
         Raises:
             InvalidPrompt: The text holds lone surrogates, which no encoding can express.
         """
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InvalidPrompt(f"the text is not valid Unicode: {one_line(error)}") from error
-        ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
+        _utf8_size(text)
+        if len(text) <= SHORT:
+            encoding = self._engine.encode(text, add_special_tokens=False)
+        else:
+            # Unlike the single call, a batch lets other threads run meanwhile.
+            (encoding,) = self._engine.encode_batch([text], add_special_tokens=False)
+        ids: list[int] = encoding.ids
         return ids
 
-    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
-        """Ids of text parts and control token ids, in order."""
+    def encode_parts(self, parts: Sequence[str | int], most: int | None = None) -> list[int]:
+        """Ids of text parts and control token ids, in order.
+
+        Args:
+            parts: Texts and control tokens.
+            most: Most ids of use. Texts that are long enough to have more are refused without being encoded.
+
+        Raises:
+            InvalidPrompt: See :meth:`encode`.
+            ContextOverflow: There are more than ``most``.
+        """
+        if most is not None and self._most_bytes is not None:
+            size = sum(_utf8_size(part) for part in parts if isinstance(part, str))
+            least = -(-size // self._most_bytes) + sum(isinstance(part, int) for part in parts)
+            if least > most:
+                raise ContextOverflow(
+                    f"the prompt's {size} bytes are at least {least} tokens, "
+                    f"of which the context takes {most}",
+                    hint="shorten the prompt",
+                )
         ids: list[int] = []
         for part in parts:
             if isinstance(part, int):
@@ -115,7 +139,29 @@ def load_tokenizer(directory: Path, eos_ids: Sequence[int], rows: int) -> Tokeni
         vocabulary=_vocabulary(pieces, added, size, eos_ids),
         control=added,
         engine=_text_engine(document, pieces),
+        most_bytes=_most_bytes(document, pieces),
     )
+
+
+def _utf8_size(text: str) -> int:
+    try:
+        return len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise InvalidPrompt(
+            "the text holds half of a surrogate pair, which is no Unicode character"
+        ) from None
+
+
+def _most_bytes(document: Mapping[str, Any], pieces: Mapping[str, int]) -> int | None:
+    """Most bytes of a text that one token can stand for, if that is known."""
+    longest = max(map(len, pieces))  # a piece has a character for each byte
+    normalizer = document.get("normalizer")
+    if '"Removed"' in json.dumps(document.get("pre_tokenizer")):
+        return None
+    if normalizer is None:
+        return longest
+    # Composition leaves a third of a text at least: three Hangul letters become one syllable.
+    return 3 * longest if normalizer == {"type": "NFC"} else None
 
 
 def _bpe_pieces(document: Mapping[str, Any]) -> dict[str, int]:

@@ -45,14 +45,15 @@ def measure(bench: Bench) -> Report:
             with Stopwatch() as watch:
                 bound = bench.provider.bind(model.vocabulary)
             binding.append(watch.wall)
-            cache = GrammarCache(partial(_given, bound), bench.options.grammar_cache_bytes)
+            capacity, words = bench.options.grammar_cache_bytes, model.vocabulary.words
+            cache = GrammarCache(partial(_given, bound), capacity, words)
             with Stopwatch() as watch:
-                compiled, _ = cache.get(language)
+                found = cache.get(language)
             cold[shape.name].append(watch.wall)
             with Stopwatch() as watch:
                 cache.get(language)
             warm[shape.name].append(watch.wall)
-            sizes[shape.name] = compiled.memory_size
+            sizes[shape.name] = found.grammar.memory_size
     index = median(binding)
     return Report(
         name="compile",

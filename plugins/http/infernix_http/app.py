@@ -11,12 +11,13 @@ from collections.abc import Iterable
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from attrs import frozen
+from attrs import field, frozen
 
 from infernix_core.engine.service import GenerationService
-from infernix_core.errors import EngineUnavailable, PluginError
+from infernix_core.errors import EngineUnavailable, InvalidOption, Location, PluginError
 from infernix_core.interfaces.protocol import ProtocolAdapter
 from infernix_core.origins import blamed, called
+from infernix_http.json_body import shown
 from infernix_http.wire_errors import HttpError, wire_error
 
 _log = logging.getLogger(__name__)
@@ -30,18 +31,34 @@ MIB = 1 << 20
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
+def _key(value: str | None) -> str | None:
+    """A key that a header can carry; a file's line end comes along easily."""
+    if value is None:
+        return None
+    key = value.strip()
+    where = Location(field="api_key")
+    if not key:
+        raise InvalidOption("the API key is empty", location=where)
+    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in key):
+        raise InvalidOption(
+            "the API key holds a control character", location=where, hint="no header can carry it"
+        )
+    return key
+
+
 @frozen
 class ServerOptions:
     """What an application is told at its start.
 
     Attributes:
         max_request_bytes: Largest request body.
-        api_key: What clients must present; ``None`` lets everybody in. /health needs none.
+        api_key: What clients must present; ``None`` lets everybody in. /health needs none. Blanks around it are no
+            part of it, as they are none of a header.
         drain_timeout: Seconds that running requests may go on when the application shuts down.
     """
 
     max_request_bytes: int = 32 * MIB
-    api_key: str | None = None
+    api_key: str | None = field(default=None, converter=_key)
     drain_timeout: float = 30.0
 
 
@@ -53,8 +70,9 @@ def make_app(
     """An application over a service; call it on the loop that will run it.
 
     It neither makes nor closes the engine. At its shutdown it accepts nothing more, lets what runs
-    finish within the drain timeout, and cancels the rest. Run it with ``handler_cancellation=True``
-    (``AppRunner``, ``run_app``), so that a client that goes away takes its request with it.
+    finish within the drain timeout, and cancels the rest. Run it with ``infernix_http.server.Runner``, or at least
+    with ``handler_cancellation=True``, so that a client that goes away takes its request with it, and with
+    ``auto_decompress=False``.
 
     Raises:
         PluginError: Two protocols give the same path, or one gives ``/health``; or what a plugin's adapter gives
@@ -125,6 +143,11 @@ def request_id(request: web.Request) -> str:
     return request[REQUEST_ID]
 
 
+def new_request_id() -> str:
+    """An id of a request that has none of its own."""
+    return f"req_{uuid.uuid4().hex}"
+
+
 async def _health(request: web.Request) -> web.Response:
     if request.app[SERVICE].available:
         return web.json_response({"status": "ok"})
@@ -135,7 +158,7 @@ async def _health(request: web.Request) -> web.Response:
 async def _identify(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Gives the request its id, and one line in the log at its end."""
     given = request.headers.get("x-request-id", "")
-    name = given if _REQUEST_ID.fullmatch(given) else f"req_{uuid.uuid4().hex}"
+    name = given if _REQUEST_ID.fullmatch(given) else new_request_id()
     request[REQUEST_ID] = name
     started = time.monotonic()
     status: int | str = "gone"  # a handler that was cancelled: its client is
@@ -158,16 +181,30 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
     except ConnectionError:
         raise
     except Exception as error:
+        if isinstance(error, web.HTTPNotFound) and error is request.match_info.http_exception:
+            error = _no_such_path(request)
         wire = wire_error(error)
-        if wire.status >= 500 and not isinstance(error, EngineUnavailable):
+        begun = request.writer.output_size > 0
+        if (wire.status >= 500 or begun) and not isinstance(error, EngineUnavailable):
             _log.error("request %s failed", request_id(request), exc_info=error)
-        if request.writer.output_size:
-            # A response has begun, and a second one would stand inside of it: aiohttp cuts the connection.
+        if begun:
+            # A second response would stand inside of the first: the connection is cut.
             raise
         headers = dict(wire.headers)
         if isinstance(error, web.HTTPException) and "Allow" in error.headers:
             headers["Allow"] = error.headers["Allow"]
         return web.json_response(wire.body, status=wire.status, headers=headers)
+
+
+def _no_such_path(request: web.Request) -> HttpError:
+    """A missing or doubled part of the path is the commonest mistake of all."""
+    asked = request.path.rstrip("/")
+    resources = request.app.router.resources()
+    paths = dict.fromkeys(resource.canonical for resource in resources)
+    near = [path for path in paths if path.endswith(asked) or asked.endswith(path)] if asked else []
+    near.sort(key=lambda path: abs(len(path) - len(asked)))
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(paths)}"
+    return HttpError(404, f"there is no {shown(request.path)} here; {hint}", code="not_found")
 
 
 def _admit(api_key: str | None) -> Middleware:

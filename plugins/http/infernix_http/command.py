@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from infernix_core.cli import exit_codes
 from infernix_core.cli.engine_arguments import (
     add_engine_arguments,
     add_model_argument,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from infernix_core.engine.engine import Engine
     from infernix_core.interfaces.protocol import ProtocolAdapter
+    from infernix_http.app import ServerOptions
 
 API_KEY = "INFERNIX_API_KEY"
 LEVELS = ("debug", "info", "warning", "error")
@@ -112,8 +112,6 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     """Serves until it is told to stop."""
     # What can be found wrong without the model is found before it is loaded.
     api_key = namespace.api_key if namespace.api_key is not None else os.environ.get(API_KEY)
-    if api_key == "":
-        raise InvalidOption("the API key is empty", location=Location(field="--api-key"))
     for name, least in (("max_request_bytes", 1), ("drain_timeout", 0), ("default_max_tokens", 1)):
         value = getattr(namespace, name)
         if value is not None and not least <= value < float("inf"):
@@ -129,8 +127,14 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     options = engine_options(namespace)
 
     from infernix_core.engine.engine import Engine
-    from infernix_http.server import listen
+    from infernix_http.app import ServerOptions
+    from infernix_http.server import LAST_WORDS, exit_code, leave, listen
 
+    server_options = ServerOptions(
+        max_request_bytes=namespace.max_request_bytes,
+        api_key=api_key,
+        drain_timeout=namespace.drain_timeout,
+    )
     logging.basicConfig(
         level=namespace.log_level.upper(),
         format="%(asctime)s %(levelname)s %(message)s",
@@ -140,26 +144,34 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     model_id = namespace.model_id if namespace.model_id is not None else model.name
     if not model_id.strip():
         raise InvalidOption("the name is empty", location=Location(field="--model-id"))
-    with (
-        listen(namespace.host, namespace.port) as bound,
-        Engine.load(model.directory, options=options, registry=registry) as engine,
-    ):
-        engine.warm_up()
-        return asyncio.run(_serve(engine, adapters, model_id, api_key, bound, namespace))
+    with listen(namespace.host, namespace.port) as bound:
+        engine = Engine.load(model.directory, options=options, registry=registry)
+        try:
+            engine.warm_up()
+            number, quiet = asyncio.run(
+                _serve(engine, adapters, model_id, server_options, bound, namespace)
+            )
+        except BaseException:
+            engine.close()
+            raise
+        quiet = engine.close(LAST_WORDS) and quiet
+    if not quiet:
+        leave(exit_code(number))
+    return exit_code(number)
 
 
 async def _serve(
     engine: Engine,
     adapters: Sequence[ProtocolAdapter],
     model_id: str,
-    api_key: str | None,
+    options: ServerOptions,
     bound: socket.socket,
     namespace: argparse.Namespace,
-) -> int:
-    import signal
-
+) -> tuple[int, bool]:
+    """Serves until a signal comes; says which, and whether no thread is busy any more."""
     from infernix_core.engine.service import GenerationService
-    from infernix_http.app import ServerOptions, make_app
+    from infernix_http.app import make_app
+    from infernix_http.json_body import DECODERS
     from infernix_http.server import run, url
 
     service = GenerationService(
@@ -168,15 +180,7 @@ async def _serve(
         default_max_tokens=namespace.default_max_tokens,
         enable_thinking=namespace.thinking,
     )
-    app = make_app(
-        service,
-        adapters,
-        ServerOptions(
-            max_request_bytes=namespace.max_request_bytes,
-            api_key=api_key,
-            drain_timeout=namespace.drain_timeout,
-        ),
-    )
+    app = make_app(service, adapters, options)
 
     def ready() -> None:
         paths = {route.resource.canonical for route in app.router.routes() if route.resource}
@@ -187,17 +191,17 @@ async def _serve(
             file=sys.stderr,
             flush=True,
         )
-        if api_key is None and not _is_loopback(bound.getsockname()[0]):
+        if options.api_key is None and not _is_loopback(bound.getsockname()[0]):
             print(
                 "infernix: anybody who reaches this address may use it; see --api-key",
                 file=sys.stderr,
             )
 
     try:
-        number = await run(app, bound, ready)
+        number = await run(app, bound, ready, drain_timeout=options.drain_timeout)
     finally:
         service.close()
-    return exit_codes.INTERRUPTED if number == signal.SIGINT else exit_codes.DONE
+    return number, not (service.busy or DECODERS.busy)
 
 
 def _is_loopback(host: str) -> bool:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from aiohttp import web
 from attrs import fields, has
 from cattrs import BaseConverter, Converter
-from cattrs.cols import list_structure_factory
 from cattrs.errors import (
     BaseValidationError,
     ClassValidationError,
     ForbiddenExtraKeysError,
-    IterableValidationError,
 )
 from cattrs.gen import make_dict_structure_fn
 
+from infernix_core.engine.daemon_threads import DaemonThreads
 from infernix_core.errors import InvalidOption, Location
 from infernix_http.wire_errors import HttpError
 
@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 #: A larger body is decoded on a thread, so that the event loop stays responsive.
 DECODED_ON_THE_LOOP = 1 << 16
+
+#: Threads of large bodies. They hold up no exit, and no other work waits for them.
+DECODERS = DaemonThreads(2, "infernix-decode")
 
 #: Most characters of a value in an error message.
 SHOWN = 60
@@ -60,21 +63,48 @@ async def read_object(request: web.Request) -> dict[str, Any]:
         HttpError: The content type is another, the body does not come, or it is no JSON object.
         HTTPRequestEntityTooLarge: It is over the application's limit.
     """
+    return await read_as(request, lambda members: members)
+
+
+async def read_as(request: web.Request, make: Callable[[dict[str, Any]], T]) -> T:
+    """What is made of the body's JSON object; of a large one, on a thread.
+
+    Args:
+        request: Its body was not read.
+        make: Checks the object and makes something of it, in a time that its size bounds.
+
+    Raises:
+        HttpError: See :func:`read_object`.
+        HTTPRequestEntityTooLarge: See there.
+    """
     # What a web page of another origin may send without asking is no JSON: this keeps such pages out.
     if request.content_type != "application/json":
         raise HttpError(
             415,
-            f"the content type is {request.content_type!r}; send 'Content-Type: application/json'",
+            f"the content type is {shown(request.content_type)}; send 'Content-Type: application/json'",
             code="unsupported_media_type",
         )
+    coding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding != "identity":
+        # A few bytes would become as many as a server holds. No client compresses what it asks.
+        raise HttpError(
+            415,
+            f"the content encoding is {shown(coding)}; send the body as it is (identity)",
+            code="unsupported_content_encoding",
+        )
+    if request.content_length is not None and request.content_length > request.client_max_size > 0:
+        # Before it has come; aiohttp says so when it has read as much.
+        raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length)
     try:
         async with asyncio.timeout(BODY_TIMEOUT):
             data = await request.read()
     except TimeoutError:
-        raise HttpError(408, f"the body did not come within {BODY_TIMEOUT:.0f} s") from None
-    if len(data) > DECODED_ON_THE_LOOP:
-        return await asyncio.to_thread(decode_object, data)
-    return decode_object(data)
+        message = f"the body did not come within {BODY_TIMEOUT:.0f} s"
+        raise HttpError(408, message, code="request_timeout") from None
+    if len(data) <= DECODED_ON_THE_LOOP:
+        return make(decode_object(data))
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(DECODERS, lambda: make(decode_object(data)))
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
@@ -87,6 +117,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
         value = json.loads(
             data.decode("utf-8"),
             parse_float=ExactFloat,
+            parse_int=_integer,
             parse_constant=_no_constant,
             object_pairs_hook=_members,
         )
@@ -106,6 +137,11 @@ def decode_object(data: bytes) -> dict[str, Any]:
     return value
 
 
+def _integer(text: str) -> int:
+    """As without it; but a step of Python's own, in which other threads may go on."""
+    return int(text)
+
+
 def _no_constant(name: str) -> None:
     raise InvalidBody(f"holds {name}, which JSON does not know")
 
@@ -113,9 +149,11 @@ def _no_constant(name: str) -> None:
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidBody(f"gives the member {twice!r} twice in one object")
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise InvalidBody(f"gives the member {shown(name)} twice in one object")
+            seen.add(name)
     return members
 
 
@@ -125,23 +163,69 @@ def json_text(value: Any) -> str:
     Raises:
         RecursionError: It is nested too deeply.
     """
-    if isinstance(value, ExactFloat):
-        return value.text
-    if isinstance(value, dict):
-        members = (f"{json_text(name)}:{json_text(item)}" for name, item in value.items())
-        return "{" + ",".join(members) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(json_text(item) for item in value) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    pieces: list[str] = []
+    _write(value, pieces.append)
+    return "".join(pieces)
 
 
-def shown(value: Any) -> str:
-    """A decoded value for an error message: the beginning of its JSON."""
+def shown(value: Any, most: int = SHOWN) -> str:
+    """A decoded value for an error message: the beginning of its JSON. Looks at no more than that."""
+    beginning: list[str] = []
+    left = most
+
+    def write(piece: str) -> None:
+        nonlocal left
+        beginning.append(piece)
+        left -= len(piece)
+        if left < 0:
+            raise _Enough
+
     try:
-        text = json_text(value)
+        _write(value, write, most)
+    except _Enough:
+        return f"{''.join(beginning)[: most - 3]}..."
     except RecursionError:
         return f"{json_kind(value)}, nested deeply,"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+    return "".join(beginning)
+
+
+class _Enough(Exception):
+    """What was written is as long as it may be."""
+
+
+def _write(value: Any, write: Callable[[str], object], most: int | None = None) -> None:
+    """Writes JSON in pieces.
+
+    Args:
+        value: What was decoded.
+        write: Takes the next piece.
+        most: Characters of a string to look at; the rest is left out.
+    """
+    kind = type(value)
+    if kind is str:
+        write(encode_basestring(value if most is None else value[: most + 1]))
+    elif kind is ExactFloat:
+        write(value.text)
+    elif kind is int:
+        write(int.__repr__(value))
+    elif kind is dict:
+        separator = "{"
+        for name, item in value.items():
+            write(separator)
+            _write(name, write, most)
+            write(":")
+            _write(item, write, most)
+            separator = ","
+        write("}" if value else "{}")
+    elif kind is list:
+        separator = "["
+        for item in value:
+            write(separator)
+            _write(item, write, most)
+            separator = ","
+        write("]" if value else "[]")
+    else:
+        write(json.dumps(value, ensure_ascii=False))
 
 
 class _Refused(Exception):
@@ -150,6 +234,15 @@ class _Refused(Exception):
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class _AtIndex(Exception):
+    """A fault inside an array."""
+
+    def __init__(self, index: int, error: Exception) -> None:
+        super().__init__(index)
+        self.index = index
+        self.error = error
 
 
 def json_kind(value: Any) -> str:
@@ -208,12 +301,20 @@ def make_converter() -> Converter:
     )
 
     def listed(kind: Any, converter: BaseConverter) -> Callable[[Any, Any], Any]:
-        items = list_structure_factory(kind, converter)
+        (item_kind,) = get_args(kind)
+        item = converter.get_structure_hook(item_kind)
 
-        def structure(value: Any, kind: Any) -> Any:
+        def structure(value: Any, _kind: Any) -> Any:
             if not isinstance(value, list):
                 raise _Refused(f"an array is needed, not {json_kind(value)}")
-            return items(value, kind)
+            items = []
+            for index, one in enumerate(value):
+                try:
+                    items.append(item(one, item_kind))
+                except Exception as error:
+                    # The first is told; a body may hold a million more.
+                    raise _AtIndex(index, error) from None
+            return items
 
         return structure
 
@@ -282,17 +383,17 @@ def structure(converter: Converter, value: Any, kind: type[T], *, path: str = ""
         )
     try:
         return converter.structure(value, kind)
-    except BaseValidationError as error:
+    except (BaseValidationError, _AtIndex) as error:
         raise _located(error, path) from None
 
 
 def _located(error: BaseException, path: str) -> InvalidOption:
     """The first fault in a tree of cattrs errors, at its path."""
-    while isinstance(error, BaseValidationError):
+    while isinstance(error, BaseValidationError | _AtIndex):
         error, path = _step(error, path)
     where = Location(field=path)
     if isinstance(error, ForbiddenExtraKeysError):
-        name = sorted(error.extra_fields)[0]
+        name = min(error.extra_fields)
         known = ", ".join(field.name for field in fields(error.cl))
         return InvalidOption(
             "no such member", location=Location(field=_join(path, name)), hint=f"known: {known}"
@@ -303,19 +404,15 @@ def _located(error: BaseException, path: str) -> InvalidOption:
     return InvalidOption(str(error), location=where, hint=hint)
 
 
-def _step(error: BaseValidationError, path: str) -> tuple[BaseException, str]:
+def _step(error: BaseValidationError | _AtIndex, path: str) -> tuple[BaseException, str]:
+    if isinstance(error, _AtIndex):
+        return error.error, f"{path}[{error.index}]"
     if isinstance(error, ClassValidationError):
         members, others = error.group_exceptions()
         if members:
             inner, note = members[0]
             return inner, _join(path, note.name)
         return others[0], path
-    if isinstance(error, IterableValidationError):
-        items, rest = error.group_exceptions()
-        if items:
-            inner, place = items[0]
-            return inner, f"{path}[{place.index}]"
-        return rest[0], path
     return error.exceptions[0], path
 
 

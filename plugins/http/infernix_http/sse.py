@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,6 +12,9 @@ from aiohttp import web
 
 from infernix_core.engine.request import Event, GenerationEnd
 from infernix_core.engine.service import Generation
+
+#: What ends a line of a stream of events; whatever it was in a text, a reader joins lines with line feeds.
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 #: Seconds without an event after which a comment is sent.
 KEEP_ALIVE = 5.0
@@ -50,7 +54,7 @@ class EventStream:
         """
         text = data if isinstance(data, str) else dump(data)
         lines = [f"event: {event}"] if event is not None else []
-        lines += [f"data: {line}" for line in text.split("\n")]
+        lines += [f"data: {line}" for line in _LINE_END.split(text)]
         await self._write("\n".join(lines) + "\n\n")
 
     async def comment(self, text: str) -> None:
@@ -82,7 +86,9 @@ async def events(generation: Generation, stream: EventStream) -> AsyncIterator[E
     """A generation's events; while there are none, keep-alive comments go out on the stream."""
     while True:
         try:
-            event = await asyncio.wait_for(generation.next_event(), KEEP_ALIVE)
+            # Not wait_for: up to Python 3.11 it may swallow a cancellation that comes with an event.
+            async with asyncio.timeout(KEEP_ALIVE):
+                event = await generation.next_event()
         except TimeoutError:
             await stream.comment("keep-alive")
             continue

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from aiohttp import web
-from attrs import frozen
+from attrs import evolve, frozen
 
 from infernix_core.errors import (
     ContextOverflow,
@@ -81,11 +81,23 @@ class WireError:
         return {"Retry-After": "1"} if self.status in (429, 503) else {}
 
 
+#: Of a message.
+MOST_CHARACTERS = 1000
+
 KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 def wire_error(error: BaseException) -> WireError:
     """What a client is told about an error. A fault of the program shows none of its text."""
+    wire = _wire_error(error)
+    if len(wire.message) <= MOST_CHARACTERS:
+        return wire
+    # Whatever of the request it repeats, a client need not get it all back.
+    half = MOST_CHARACTERS // 2
+    return evolve(wire, message=f"{wire.message[:half]} ... {wire.message[-half:]}")
+
+
+def _wire_error(error: BaseException) -> WireError:
     if isinstance(error, HttpError):
         return WireError(
             error.status, error.kind or _kind(error.status), str(error), error.param, error.code
@@ -104,7 +116,7 @@ def wire_error(error: BaseException) -> WireError:
     if isinstance(error, web.HTTPRequestEntityTooLarge):
         return WireError(413, _kind(413), error.text or "too large", code="request_too_large")
     if isinstance(error, web.RequestPayloadError):
-        message = "the request body is not in the content encoding that its header names"
+        message = "the request body is broken: it ends early, or is not encoded as its headers say"
         return WireError(400, _kind(400), message, code="invalid_body")
     if isinstance(error, web.HTTPException):
         text = error.text or error.reason

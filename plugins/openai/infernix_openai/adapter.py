@@ -14,20 +14,21 @@ from infernix_core.engine.request import (
     GenerationEnd,
     GenerationResult,
     GenerationStart,
+    RequestOptions,
     TextDelta,
 )
 from infernix_core.engine.service import Generation, GenerationService
 from infernix_core.errors import EngineUnavailable, RequestError
-from infernix_core.interfaces.frontend import Channel
+from infernix_core.interfaces.frontend import Channel, PromptInput
 from infernix_http.app import request_id
-from infernix_http.json_body import read_object
+from infernix_http.json_body import read_as
 from infernix_http.sse import EventStream, dump, events
-from infernix_http.wire_errors import HttpError, wire_error
+from infernix_http.wire_errors import wire_error
 from infernix_openai.chat import ChatFormat
 from infernix_openai.completions import CompletionFormat
 from infernix_openai.content import ContentSource
 from infernix_openai.replies import Head
-from infernix_openai.requests import CommonRequest, read_chat, read_completion
+from infernix_openai.requests import CommonRequest, no_such_model, read_chat, read_completion
 
 
 class Format(Protocol):
@@ -63,18 +64,15 @@ class OpenAIAdapter:
         async def model(request: web.Request) -> web.Response:
             name = request.match_info["name"]
             if name != service.model_id:
-                message = f"the model {name!r} does not exist here; there is {service.model_id!r}"
-                raise HttpError(404, message, code="model_not_found", param="model")
+                raise no_such_model(name, service.model_id)
             return _json(model_card(service))
 
         async def chat(request: web.Request) -> web.StreamResponse:
-            body = await read_object(request)
-            asked = read_chat(body, service.model_id)
+            asked = await read_as(request, lambda body: read_chat(body, service.model_id))
             return await _answer(request, service, asked, ChatFormat())
 
         async def completions(request: web.Request) -> web.StreamResponse:
-            body = await read_object(request)
-            asked = read_completion(body, service.model_id)
+            asked = await read_as(request, lambda body: read_completion(body, service.model_id))
             return await _answer(request, service, asked, CompletionFormat())
 
         return [
@@ -109,13 +107,23 @@ async def _answer(
     form: Format,
 ) -> web.StreamResponse:
     """Submits, and answers in one piece or as a stream. The generation never outlives the handler."""
-    source = asked.source()
-    prompt, options = asked.prompt_input(), asked.options(source)
+    source: ContentSource | None = None
+
+    def make() -> tuple[PromptInput, RequestOptions]:
+        """On the preparing thread: a schema may take long to write out."""
+        nonlocal source
+        made = asked.source()
+        prompt, options = asked.prompt_input(), asked.options(made)
+        source = made
+        return prompt, options
+
     try:
-        generation = await service.submit(prompt, options, request_id=request_id(request))
+        generation = await service.submit_made(make, request_id=request_id(request))
     except RequestError as error:
-        asked.locate(error, source)
+        if source is not None:
+            asked.locate(error, source)  # otherwise it is the request's own, and has its place
         raise
+    assert source is not None
     head = Head(f"{form.prefix}-{uuid.uuid4().hex}", int(time.time()), service.model_id)
     try:
         if asked.stream:

@@ -15,8 +15,9 @@ from infernix_core.interfaces.constraints import (
     OutputConstraint,
     Regex,
 )
-from infernix_http.json_body import json_kind, json_text
+from infernix_http.json_body import json_kind, json_text, shown
 
+LEVELS = '{"type": "json_schema", "json_schema": {"name": "...", "schema": {...}}}'
 FORMATS = ("text", "json_object", "json_schema")
 MAKERS = {"grammar": Grammar, "regex": Regex, "choice": Choice}
 KINDS = tuple(MAKERS)
@@ -67,9 +68,9 @@ def check_format(value: Any) -> None:
         return
     kind = value.get("type")
     if "type" in value and kind not in FORMATS:
-        shown = repr(kind) if isinstance(kind, str) else json_kind(kind)
+        given = shown(kind) if isinstance(kind, str) else json_kind(kind)
         raise InvalidOption(
-            f"{shown} is not a type of response format",
+            f"{given} is not a type of response format",
             location=Location(field="response_format.type"),
             hint=f"one of {', '.join(FORMATS)}; other shapes go to structured_outputs",
         )
@@ -77,7 +78,14 @@ def check_format(value: Any) -> None:
         raise InvalidOption(
             "the schema stands in json_schema",
             location=Location(field="response_format.schema"),
-            hint='{"type": "json_schema", "json_schema": {"name": "...", "schema": {...}}}',
+            hint=LEVELS,
+        )
+    schema = value.get("json_schema")
+    if isinstance(schema, dict) and "schema" not in schema:
+        raise InvalidOption(
+            "is missing",
+            location=Location(field="response_format.json_schema.schema"),
+            hint=f"the schema stands one level deeper: {LEVELS}",
         )
 
 

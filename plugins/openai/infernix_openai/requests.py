@@ -17,7 +17,7 @@ from infernix_core.errors import (
 )
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
-from infernix_http.json_body import forbid_unknown_members, make_converter, structure
+from infernix_http.json_body import forbid_unknown_members, make_converter, shown, structure
 from infernix_http.wire_errors import HttpError
 from infernix_openai.content import (
     ContentSource,
@@ -28,7 +28,7 @@ from infernix_openai.content import (
     check_outputs,
     content_source,
 )
-from infernix_openai.refused import CHAT, COMPLETIONS, refuse
+from infernix_openai.refused import CHAT, COMPLETIONS, OTHER_CHAT, OTHER_COMPLETIONS, refuse
 
 T = TypeVar("T", bound="CommonRequest")
 
@@ -51,6 +51,7 @@ class CommonRequest:
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: int | None = None
+    max_completion_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -76,6 +77,8 @@ class CommonRequest:
 
     def wire_name(self, field: str) -> str:
         """How the wire spells a field that the engine names."""
+        if field == "max_tokens" and self.max_completion_tokens is not None:
+            return "max_completion_tokens"
         return field
 
     def locate(self, error: RequestError, source: ContentSource) -> None:
@@ -100,7 +103,20 @@ class CommonRequest:
         return content_source(self.response_format, self.structured_outputs)
 
     def options(self, source: ContentSource) -> RequestOptions:
-        """The engine's options; what the request leaves out, the engine resolves."""
+        """The engine's options; what the request leaves out, the engine resolves.
+
+        Raises:
+            InvalidOption: Two limits contradict each other.
+        """
+        limit = self.max_completion_tokens
+        if limit is None:
+            limit = self.max_tokens
+        elif self.max_tokens is not None and self.max_tokens != limit:
+            raise InvalidOption(
+                f"{self.max_tokens} contradicts max_completion_tokens {limit}",
+                location=Location(field="max_tokens"),
+                hint="give one of them",
+            )
         return RequestOptions(
             constraint=source.constraint,
             sampling=SamplingOptions(
@@ -112,7 +128,7 @@ class CommonRequest:
                 frequency_penalty=self.frequency_penalty,
                 seed=self.seed,
             ),
-            max_tokens=self.max_tokens,
+            max_tokens=limit,
             stop=(self.stop,) if isinstance(self.stop, str) else self.stop or (),
             stop_token_ids=self.stop_token_ids or (),
             constraint_stats=bool(self.constraint_stats),
@@ -127,7 +143,6 @@ class ChatRequest(CommonRequest):
     """
 
     messages: list[dict[str, Any]]
-    max_completion_tokens: int | None = None
     reasoning_effort: str | None = None
     enable_thinking: bool | None = None
     preserve_thinking: bool | None = None
@@ -140,11 +155,9 @@ class ChatRequest(CommonRequest):
 
     def wire_name(self, field: str) -> str:
         """See :class:`CommonRequest`."""
-        if field == "max_tokens" and self.max_completion_tokens is not None:
-            return "max_completion_tokens"
         if field.startswith("template_options."):
             return field.replace("template_options", "chat_template_kwargs", 1)
-        return field
+        return super().wire_name(field)
 
     def prompt_input(self) -> PromptInput:
         """The messages, and how to think.
@@ -181,20 +194,6 @@ class ChatRequest(CommonRequest):
             messages=self.messages, enable_thinking=thinking, template_options=template
         )
 
-    def options(self, source: ContentSource) -> RequestOptions:
-        """See :class:`CommonRequest`."""
-        options = super().options(source)
-        limit = self.max_completion_tokens
-        if limit is None:
-            return options
-        if self.max_tokens is not None and self.max_tokens != limit:
-            raise InvalidOption(
-                f"{self.max_tokens} contradicts max_completion_tokens {limit}",
-                location=Location(field="max_tokens"),
-                hint="give one of them",
-            )
-        return evolve(options, max_tokens=limit)
-
 
 def _prompt(value: Any) -> str | list[int]:
     """A text or token ids; a list of one prompt is that prompt."""
@@ -218,7 +217,9 @@ class CompletionRequest(CommonRequest):
 
     def wire_name(self, field: str) -> str:
         """See :class:`CommonRequest`."""
-        return field.replace("token_ids", "prompt", 1) if field.startswith("token_ids") else field
+        if field.startswith("token_ids"):
+            return field.replace("token_ids", "prompt", 1)
+        return super().wire_name(field)
 
     def prompt_input(self) -> PromptInput:
         """Raw text, in which spellings of control tokens are text, or token ids."""
@@ -238,36 +239,41 @@ def read_chat(body: Mapping[str, Any], model_id: str) -> ChatRequest:
         InvalidOption: A field is missing, unfit, or cannot be given; located.
         HttpError: The model is another.
     """
-    return _read(body, ChatRequest, CHAT, model_id)
+    return _read(body, ChatRequest, CHAT, OTHER_CHAT, model_id)
 
 
 def read_completion(body: Mapping[str, Any], model_id: str) -> CompletionRequest:
     """A completion request; raises as :func:`read_chat`."""
-    if "prompt" not in body:
-        raise InvalidOption("is missing", location=Location(field="prompt"))
-    _prompt(body["prompt"])
-    return _read(body, CompletionRequest, COMPLETIONS, model_id)
+    if body.get("messages") is None:  # else it is asked at the wrong place, which is said instead
+        if "prompt" not in body:
+            raise InvalidOption("is missing", location=Location(field="prompt"))
+        _prompt(body["prompt"])
+    return _read(body, CompletionRequest, COMPLETIONS, OTHER_COMPLETIONS, model_id)
+
+
+def no_such_model(name: str, model_id: str) -> HttpError:
+    """The error for another model."""
+    message = f"the model {shown(name)} does not exist here; there is {model_id!r}"
+    return HttpError(404, message, code="model_not_found", param="model")
 
 
 def _read(
     body: Mapping[str, Any],
     kind: type[T],
     refused: Mapping[str, tuple[tuple[Any, ...], str]],
+    other: Mapping[str, str],
     model_id: str,
 ) -> T:
-    refuse(body, refused)
+    refuse(body, refused, other)
     check_format(body.get("response_format"))
     check_outputs(body.get("structured_outputs"))
     request = structure(CONVERTER, body, kind)
     if request.model != model_id:
-        raise HttpError(
-            404,
-            f"the model {request.model!r} does not exist here; there is {model_id!r}",
-            code="model_not_found",
-            param="model",
-        )
+        raise no_such_model(request.model, model_id)
     if request.stream_options is not None and not request.stream:
         raise InvalidOption(
-            "goes with stream true alone", location=Location(field="stream_options")
+            "is for streams alone",
+            location=Location(field="stream_options"),
+            hint='leave it out, or ask for "stream": true',
         )
     return request

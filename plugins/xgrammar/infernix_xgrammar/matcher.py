@@ -90,6 +90,11 @@ class XGrammarMatcher:
         self._labels = grammar.initial_labels
 
     @property
+    def ready(self) -> bool:
+        """The library does not tell which of its masks it has."""
+        return False
+
+    @property
     def may_end(self) -> bool:
         """The language may end here."""
         if self._may_end is None:

@@ -182,12 +182,14 @@ def close(actual: torch.Tensor, expected: Expected) -> None:
     assert (difference <= allowed).all(), difference.max()
 
 
-def load_target(directory: Path, *, deterministic: bool = False) -> Qwen3_5Target:
+def load_target(
+    directory: Path, *, deterministic: bool = False, reference: bool = False
+) -> Qwen3_5Target:
     """The directory's target model in float32."""
     config: ModelConfig = parse_config(read_json_object(directory / "config.json"))
     tensors = CheckpointTensors.scan(directory)
     weights = load_weights(tensors, config, torch.device("cpu"), torch.float32)
-    return Qwen3_5Target(config, weights, deterministic=deterministic)
+    return Qwen3_5Target(config, weights, deterministic=deterministic, reference=reference)
 
 
 @define

@@ -11,13 +11,18 @@ import torch
 from tests.frontends.qwen3_5 import oracle
 
 
-@pytest.fixture(scope="module", params=["grouped", "demo", "mixture"])
+@pytest.fixture(
+    scope="module",
+    params=["grouped", "demo", "mixture", "grouped torch", "mixture torch"],
+)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     directory: Path = tmp_path_factory.mktemp(request.param)
-    model = oracle.saved_model(request.param, directory)
+    shape, _, kernel = request.param.partition(" ")
+    model = oracle.saved_model(shape, directory)
     generator = torch.Generator().manual_seed(3)
     ids = torch.randint(0, model.config.vocab_size, (8, 250), generator=generator).tolist()
-    return oracle.load_target(directory, deterministic=True), ids
+    target = oracle.load_target(directory, deterministic=True, reference=kernel == "torch")
+    return target, ids
 
 
 def slots(runner: oracle.Runner, lane: int) -> dict[str, torch.Tensor]:

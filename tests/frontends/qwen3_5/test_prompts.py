@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from tokenizers import Tokenizer
 
-from infernix_core.errors import InvalidPrompt
+from infernix_core.errors import ContextOverflow, InvalidPrompt
 from infernix_core.interfaces.frontend import LoadOptions, PromptInput, StartPhase
 from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_qwen3_5.hooks import create
 from infernix_qwen3_5.template import ChatTemplate
+from infernix_qwen3_5.tokenizer import SHORT
 from tests.frontends.qwen3_5 import checkpoints
 
 
@@ -253,6 +256,35 @@ def test_raw_text_is_text(model: Any, reference: Tokenizer, text: str) -> None:
         assert list(ids) == reference.encode(text).ids
 
 
+@pytest.mark.parametrize("text", ["hello w", "  ", "각", "\u1100\u1161\u11a8", "\U0001f642"])
+def test_long_texts_are_the_same_tokens(model: Any, reference: Tokenizer, text: str) -> None:
+    text *= 5000
+    assert len(text) > SHORT
+    assert model.tokenizer.encode(text) == reference.encode(text).ids
+
+
+@pytest.mark.parametrize("unit", ["hello w", " " * 40, "각", "\u1100\u1161\u11a8", "the the "])
+def test_what_might_fit_is_not_refused_unread(model: Any, unit: str) -> None:
+    """The bound is below the number of tokens, whatever the text."""
+    for count in (1, 7, 300):
+        ids = model.tokenizer.encode(unit * count)
+        assert model.tokenizer.encode_parts([unit * count], len(ids)) == ids
+        assert model.tokenizer.encode_parts([5, unit * count], len(ids) + 1) == [5, *ids]
+
+
+def test_a_prompt_that_cannot_fit_is_refused_unread(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(*_arguments: Any) -> list[int]:
+        raise AssertionError("it is not encoded")
+
+    monkeypatch.setattr(type(model.tokenizer), "encode", encode)
+    text = "hello w" * 100_000
+    for prompt in (PromptInput(text=text), PromptInput(messages=[user(text)])):
+        with pytest.raises(ContextOverflow, match=r"7000\d\d bytes are at least \d+ tokens.* 2047"):
+            model.prepare(evolve(prompt, most_tokens=2047))
+
+
 def test_raw_tokens(model: Any) -> None:
     end = model.tokenizer.control["<|im_end|>"]
     assert model.prepare(PromptInput(token_ids=[3, end])).token_ids == (3, end)
@@ -268,11 +300,16 @@ def test_raw_tokens(model: Any) -> None:
             model.prepare(PromptInput(token_ids=wrong))
 
 
+NESTED: Any = functools.reduce(lambda value, _: {"a": value}, range(800), {})
+
+
 def refused(model: Any, *words: str, **given: Any) -> None:
     with pytest.raises(InvalidPrompt) as caught:
         model.prepare(PromptInput(**given))
     message = str(caught.value)
     assert "\n" not in message
+    assert len(message) < 300, message
+    assert "codec" not in message
     for word in words:
         assert word in message, message
 
@@ -293,12 +330,16 @@ def test_raw_prompts_take_no_template_options(model: Any) -> None:
         ([], ["messages", "empty"]),
         ("hello", ["messages", "str"]),
         (["hello"], ["messages[0]", "str"]),
-        ([{"content": "a"}], ["messages[0].role", "None", "user"]),
+        ([{"content": "a"}], ["messages[0].role", "missing", "user"]),
         ([user("a"), {"role": "robot", "content": "a"}], ["messages[1].role", "robot"]),
         ([user(None)], ["messages[0].content", "missing"]),
         ([user(7)], ["messages[0].content", "int"]),
         ([user([7])], ["messages[0].content[0]", "int"]),
-        ([user([{"type": "text"}])], ["messages[0].content[0]", "text"]),
+        ([user([{"type": "text"}])], ["messages[0].content[0].text", "is missing"]),
+        ([user([{"type": "text", "text": 5}])], ["messages[0].content[0].text", "not int"]),
+        ([user([{"type": "x" * 5000}])], ["messages[0].content[0]", "x'... is no text item"]),
+        ([user("a"), {"role": "r" * 5000, "content": "a"}], ["messages[1].role", "r'... is not"]),
+        ([{**user("a"), "extra": NESTED}], ["nested too deeply"]),
         ([user("a"), user([{"type": "image_url", "image_url": {}}])], ["message 1", "image"]),
         ([user([{"type": "video", "video": "x"}])], ["message 0", "video"]),
         ([user([{"type": "input_audio", "input_audio": {}}])], ["message 0", "audio"]),

@@ -22,9 +22,9 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return directory, model, ids.tolist(), oracle.Expected.of(model, ids)
 
 
-@pytest.fixture
-def runner(case: Any) -> oracle.Runner:
-    return oracle.Runner.of(oracle.load_target(case[0]))
+@pytest.fixture(params=["numpy", "torch"])
+def runner(case: Any, request: pytest.FixtureRequest) -> oracle.Runner:
+    return oracle.Runner.of(oracle.load_target(case[0], reference=request.param == "torch"))
 
 
 @pytest.mark.parametrize("length", [1, 3, 63, 64, 65, 230])

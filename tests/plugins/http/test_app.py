@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
@@ -24,7 +27,7 @@ from infernix_core.errors import (
     Location,
     QueueFull,
 )
-from infernix_core.interfaces.frontend import PromptInput
+from infernix_core.interfaces.frontend import Channel, PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_http import sse
 from infernix_http.app import ServerOptions, request_id
@@ -206,6 +209,54 @@ def read_all(connection: socket.socket) -> str:
     return data.decode()
 
 
+def test_every_kind_of_line_end_stays_inside_its_event(make_engine) -> None:
+    """A bare carriage return ends a line too, for a reader of a stream of events."""
+
+    class Lines:
+        def routes(self, service: Any) -> Iterable[web.AbstractRouteDef]:
+            async def lines(request: web.Request) -> web.StreamResponse:
+                stream = sse.EventStream(request)
+                await stream.send("a\rb\r\nc\n\nid: 5\u2028d")
+                await stream.send("", event="done")
+                await stream.close()
+                return stream.response
+
+            return [web.post("/lines", lines)]
+
+    with serving(make_engine(), adapters=[Lines()]) as server:
+        text = read_all(raw_request(server.port, "/lines", "{}"))
+    assert "data: a\ndata: b\ndata: c\ndata: \ndata: id: 5\u2028d\n\n" in text
+
+
+def test_a_cancellation_that_comes_with_an_event_is_not_swallowed(make_engine) -> None:
+    """As asyncio.wait_for does it up to Python 3.11."""
+
+    async def main() -> None:
+        class Source:
+            def __init__(self) -> None:
+                self.news = asyncio.get_running_loop().create_future()
+
+            async def next_event(self) -> Any:
+                return await self.news
+
+        source = Source()
+
+        async def read() -> None:
+            async for _ in sse.events(source, None):
+                await asyncio.sleep(3600)
+
+        task = asyncio.create_task(read())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        source.news.set_result(TextDelta(Channel.CONTENT, "x", 1))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 5)
+
+    asyncio.run(main())
+
+
 def test_quiet_streams_are_kept_alive(make_engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "KEEP_ALIVE", 0.05)
     with serving(make_engine(slow_toy(0.3)), adapters=[Adapter()]) as server:
@@ -237,8 +288,8 @@ def test_a_reader_that_goes_away_takes_its_request_with_it(make_engine, when: st
         until(lambda: engine.outstanding == 0)
 
 
-def test_a_reader_that_reads_nothing_is_given_up(
-    make_engine, monkeypatch: pytest.MonkeyPatch
+def test_a_reader_that_reads_nothing_is_given_up_and_is_no_error_in_the_log(
+    make_engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sse, "STALL", 0.2)
 
@@ -266,6 +317,7 @@ def test_a_reader_that_reads_nothing_is_given_up(
         connection = raw_request(server.port, "/flood", "{}")
         assert adapter.given_up.wait(60)
         connection.close()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_shutdown_lets_streams_finish_and_refuses_new_requests(make_engine) -> None:
@@ -286,20 +338,27 @@ def test_shutdown_lets_streams_finish_and_refuses_new_requests(make_engine) -> N
     assert engine.outstanding == 0
 
 
-def test_shutdown_cancels_what_takes_too_long(make_engine) -> None:
-    engine = make_engine(slow_toy(0.01))
+def test_shutdown_cancels_what_takes_too_long(
+    make_engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Left alone, the request would run for a minute and more."""
+    caplog.set_level(logging.INFO)
+    engine = make_engine(slow_toy(0.05))
     options = ServerOptions(drain_timeout=0.1)
     with serving(engine, adapters=[Adapter()], options=options) as server:
         running = raw_request(server.port, "/stream", body(3000))
         running.recv(1)
+        started = time.monotonic()
         server.stop()
-        assert engine.outstanding == 0
+        assert time.monotonic() - started < 10
         running.close()
+    assert engine.outstanding == 0
+    assert "finish=cancelled" in caplog.text
+    assert "cancelling 1 requests" in caplog.text
 
 
 def test_addresses_that_cannot_be_used() -> None:
     with listen("127.0.0.1", 0) as taken:
-        taken.listen()
         port = taken.getsockname()[1]
         for host, number, said in (
             ("127.0.0.1", port, "in use"),

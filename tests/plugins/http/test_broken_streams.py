@@ -27,11 +27,14 @@ class Broken:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), IntegrityError("x"), InvalidOption("x")])
-def test_a_broken_stream_is_cut(make_engine, error: Exception) -> None:
+def test_a_broken_stream_is_cut_and_logged_once(
+    make_engine, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     with serving(make_engine(), adapters=[Broken(error)]) as server:
         with raw_request(server.port, "/stream", "{}") as connection:
             data = b""
             while part := connection.recv(4096):
                 data += part
+        assert len([record for record in caplog.records if record.exc_info]) == 1
         assert data.count(b"HTTP/1.1") == 1
         assert data.endswith(b"4\r\nsome\r\n"), "neither an end nor anything else follows"

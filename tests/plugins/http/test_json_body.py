@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any, Literal
 
 import pytest
@@ -15,6 +16,7 @@ from infernix_http.json_body import (
     forbid_unknown_members,
     json_text,
     make_converter,
+    shown,
     structure,
 )
 
@@ -53,7 +55,7 @@ forbid_unknown_members(CONVERTER, Inner)
         (b"null", "not a JSON object"),
         (b'{"a": NaN}', "NaN"),
         (b'{"a": -Infinity}', "-Infinity"),
-        (b'{"a": {"b": 1, "c": 2, "b": 3}}', "'b' twice"),
+        (b'{"a": {"b": 1, "c": 2, "b": 3}}', '"b" twice'),
         (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
         (b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested too deeply"),
@@ -138,3 +140,51 @@ def test_what_does_not_fit_is_located(body: dict[str, Any], path: str, said: str
         structure(CONVERTER, body, Outer)
     assert caught.value.location.field == path
     assert said in str(caught.value)
+
+
+def test_the_first_fault_of_a_list_is_told_and_no_other_looked_at() -> None:
+    """A body may hold a million: an exception for each took a gigabyte and minutes."""
+
+    class Counted(list[Any]):
+        looked_at = 0
+
+        def __iter__(self) -> Any:
+            for item in super().__iter__():
+                self.looked_at += 1
+                yield item
+
+    items = Counted(["a", 1, *[2] * 1000])
+    for name in ("stop", "words"):
+        items.looked_at = 0
+        with pytest.raises(InvalidOption) as caught:
+            structure(CONVERTER, {"name": "n", name: items}, Outer)
+        assert str(caught.value) == f"{name}[1]: a string is needed, not an integer"
+        assert items.looked_at == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [["x" * 10_000_000], {"a": [1] * 3_000_000}, [[]] * 3_000_000, {"k" * 10_000_000: 1}],
+    ids=["text", "numbers", "lists", "name"],
+)
+def test_what_is_shown_of_a_value_is_all_that_is_looked_at(value: Any) -> None:
+    started = time.thread_time()
+    text = shown(value)
+    assert time.thread_time() - started < 0.02
+    assert len(text) == 60
+    assert text.endswith("...")
+    assert json_text(value).startswith(text[:-3])
+
+
+def test_what_is_short_is_shown_whole() -> None:
+    for value in ("a", 1, True, None, [], {}, {"a": [1, "\u2028"]}, "x" * 58):
+        assert shown(value) == json_text(value)
+    assert shown(decode_object(b'{"a": 1.50}')) == '{"a":1.50}'
+
+
+def test_doubled_members_are_found_in_one_pass() -> None:
+    members = ",".join(f'"{number:x}":1' for number in range(100_000))
+    started = time.thread_time()
+    with pytest.raises(InvalidBody, match='"1869f" twice'):
+        decode_object(f'{{{members},"1869f":1}}'.encode())
+    assert time.thread_time() - started < 5

@@ -45,6 +45,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
     ({"messages": [*MESSAGES, {"role": "user", "content": 5}]}, "messages[1].content"),
     (
+        {"messages": [{"role": "user", "content": [{"type": "text"}]}]},
+        "messages[0].content[0].text",
+    ),
+    (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
         "messages[0].content[0]",
     ),
@@ -157,11 +161,20 @@ IMPOSSIBLE: dict[str, Any] = {
 def test_neutral_values_pass_and_others_do_not(
     client: openai.OpenAI, path: str, table: dict[str, tuple[tuple[Any, ...], str]]
 ) -> None:
-    neutral = {name: values[0] for name, (values, _) in table.items() if values}
     body = {"model": "demo", "max_tokens": 1, "logit_bias": {"7": 0}, "user": "u", "metadata": {}}
     body |= {"prompt": "x"} if path == "completions" else {"messages": MESSAGES}
     url = "/completions" if path == "completions" else "/chat/completions"
-    for extra in (neutral, dict.fromkeys(table), {"unheard_of": 1}):
+    longest = max(len(values) for values, _ in table.values())
+    for index in range(longest):
+        neutral = {
+            name: values[min(index, len(values) - 1)]
+            for name, (values, _) in table.items()
+            if values
+        }
+        fractions = {name: float(value) for name, value in neutral.items() if type(value) is int}
+        for extra in (neutral, fractions):
+            assert client.post(url, body={**body, **extra}, cast_to=object)
+    for extra in (dict.fromkeys(table), {"unheard_of": 1}, {"logit_bias": {"5": 0.0, "6": -0.0}}):
         assert client.post(url, body={**body, **extra}, cast_to=object)
     for name in table:
         error = refused(client, path, **{name: IMPOSSIBLE.get(name, {"a": "value"})})
@@ -169,13 +182,124 @@ def test_neutral_values_pass_and_others_do_not(
         assert "cannot be given" in str(error)
 
 
-@pytest.mark.parametrize("name", sorted(FOREIGN))
+def test_true_is_no_neutral_number(client: openai.OpenAI) -> None:
+    for name in ("n", "repetition_penalty", "length_penalty", "best_of"):
+        assert refused(client, **{name: True}).param == name
+    assert refused(client, min_tokens=False).param == "min_tokens"
+    assert refused(client, logit_bias={"5": False}).param == "logit_bias"
+
+
+@pytest.mark.parametrize("name", sorted([*FOREIGN, "guided_unheard_of"]))
 def test_a_constraint_in_another_servers_spelling_is_not_ignored(
     client: openai.OpenAI, name: str
 ) -> None:
     for path in ("chat", "completions"):
         error = refused(client, path, **{name: {"type": "object"}})
         assert error.param == name
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format"),
+        ({"output_config": {"effort": "low", "format": {}}}, "output_config.format"),
+        ({"nvext": {"guided_json": {}}}, "nvext.guided_json"),
+        ({"nvext": {"a": 1, "guided_regex": "x"}}, "nvext.guided_regex"),
+    ],
+    ids=repr,
+)
+def test_a_constraint_inside_of_another_servers_field_is_not_ignored(
+    client: openai.OpenAI, fields: dict[str, Any], param: str
+) -> None:
+    for path in ("chat", "completions"):
+        assert refused(client, path, **fields).param == param
+
+
+def test_what_asks_for_no_constraint_passes(client: openai.OpenAI) -> None:
+    body: dict[str, Any] = {"model": "demo", "prompt": "x", "max_tokens": 1}
+    for fields in (
+        dict.fromkeys(FOREIGN),
+        dict.fromkeys(FOREIGN, False),
+        {"text": {"format": {"type": "text"}, "verbosity": "low"}},
+        {"text": "a"},
+        {"nvext": {"ignore_eos": True, "guided_json": None}},
+        {"output_config": {"effort": "low"}},
+    ):
+        assert client.post("/completions", body={**body, **fields}, cast_to=object)
+
+
+def test_the_other_endpoints_prompt_is_not_ignored(client: openai.OpenAI) -> None:
+    error = refused(client, prompt="x")
+    assert (error.param, "/v1/completions" in str(error)) == ("prompt", True)
+    for fields in ({"messages": MESSAGES}, {"messages": MESSAGES, "prompt": None}):
+        error = refused(client, "completions", **fields)
+        assert (error.param, "/v1/chat/completions" in str(error)) == ("messages", True)
+
+
+def test_completions_know_both_names_of_the_limit(client: openai.OpenAI) -> None:
+    body = {"model": "demo", "prompt": "x", "max_completion_tokens": 3, "temperature": 0}
+    reply: Any = client.post("/completions", body=body, cast_to=object)
+    assert reply["usage"]["completion_tokens"] <= 3
+    assert reply["choices"][0]["finish_reason"] == "length"
+    error = refused(client, "completions", max_tokens=4, max_completion_tokens=5)
+    assert error.param == "max_tokens"
+    error = refused(client, "completions", max_tokens=None, max_completion_tokens=-1)
+    assert error.param == "max_completion_tokens"
+
+
+LONG = "y" * 5000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": [{"role": LONG, "content": "x"}]},
+        {"messages": [{"role": "user", "content": [{"type": LONG}]}]},
+        {"response_format": {"type": LONG}},
+        {"reasoning_effort": [LONG]},
+        {"tool_choice": LONG},
+        {"stop": [LONG]},
+        {"structured_outputs": {LONG: 1}},
+        {"structured_outputs": {"grammar": f"root ::= {LONG}"}},
+        {"structured_outputs": {"regex": f"(?<{LONG}"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": LONG}}}},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": LONG}}}},
+        {"chat_template_kwargs": {LONG: {"-": 1}, "a-" + LONG: 1}},
+        {f"guided_{LONG}": 1},
+    ],
+    ids=lambda fields: repr(fields)[:50],
+)
+def test_nobody_gets_everything_back_that_was_wrong(client: openai.OpenAI, fields: Any) -> None:
+    error: Any = refused(client, **fields)
+    assert len(error.body["message"]) < 1100
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"messages": [{"role": "user", "content": "\ud800"}]},
+        {"messages": [{"role": "\ud800", "content": "x"}]},
+        {"messages": MESSAGES, "structured_outputs": {"choice": ["\ud800"]}},
+        {"messages": MESSAGES, "structured_outputs": {"regex": "\ud800"}},
+        {"messages": MESSAGES, "structured_outputs": {"grammar": 'root ::= "\ud800"'}},
+        {"messages": MESSAGES, "structured_outputs": {"\ud800": 1}},
+        {"messages": MESSAGES, "chat_template_kwargs": {"\ud800": "\ud800"}},
+    ],
+    ids=ascii,
+)
+def test_half_a_character_is_told_in_words(client: openai.OpenAI, fields: Any) -> None:
+    body = json.dumps({"model": "demo", "max_tokens": 1, **fields}).encode()
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.post("/chat/completions", content=body, cast_to=object)
+    assert "codec" not in str(caught.value)
+    assert "position" not in str(caught.value)
+
+
+def test_an_error_of_a_schema_says_at_what_level_it_stands(client: openai.OpenAI) -> None:
+    form = {"type": "json_schema", "json_schema": {"type": "object", "properties": {}}}
+    error = refused(client, response_format=form)
+    assert error.param == "response_format.json_schema.schema"
+    assert "one level deeper" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +346,7 @@ def test_bad_grammars_after_good_ones_harm_nobody(client: openai.OpenAI, demo: E
                 body={**body, "structured_outputs": {"regex": regex}},
                 cast_to=object,
             )
-    nested = {"type": "array", "items": json.loads('{"items":' * 400 + "{}" + "}" * 400)}
+    nested = {"type": "array", "items": json.loads('{"items":' * 900 + "{}" + "}" * 900)}
     deep = {"type": "json_schema", "json_schema": {"schema": nested}}
     refused(client, response_format=deep)
     refused(client, structured_outputs={"grammar": "root ::= " + "(" * 60_000 + ")" * 60_000})

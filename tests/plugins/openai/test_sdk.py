@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from infernix_core.engine.request import RequestOptions
 from infernix_core.interfaces.constraints import JsonSchema
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
-from tests.plugins.serving import Server, until
+from tests.plugins.serving import Server, serving, slow_toy, until
 
 SENTENCE = "NullPointerException in Parser.java at line 88, crashes the build"
 MESSAGES: Any = [
@@ -263,18 +264,25 @@ def test_kept_mass_on_request(client: openai.OpenAI) -> None:
     assert report["kept_mass_below_tenth"] >= 1
 
 
-def test_breaking_off_a_stream_frees_its_lane(client: openai.OpenAI, server: Server) -> None:
-    engine = server.service.engine
-    for _ in range(3):
-        stream = client.chat.completions.create(
-            model="demo",
-            messages=MESSAGES,
-            extra_body={"structured_outputs": {"regex": "(?:ab){1000}"}},
-            stream=True,
-        )
-        next(iter(stream))
-        stream.close()
-    until(lambda: engine.outstanding == 0)
+def test_breaking_off_a_stream_frees_its_lane(
+    make_engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Left alone, each answer would take a minute and more."""
+    caplog.set_level(logging.INFO)
+    engine = make_engine(slow_toy(0.02))
+    with serving(engine) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client:
+            for _ in range(3):
+                stream = client.completions.create(
+                    model="toy",
+                    prompt="x",
+                    extra_body={"structured_outputs": {"choice": ["ab" * 2000]}},
+                    stream=True,
+                )
+                next(iter(stream))
+                stream.close()
+        until(lambda: engine.outstanding == 0, 15)
+    assert caplog.text.count("finish=cancelled") == 3
 
 
 def test_the_asynchronous_client(server: Server) -> None:

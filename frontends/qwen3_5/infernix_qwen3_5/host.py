@@ -1,0 +1,568 @@
+"""The verify step on the CPU in float32: what ``target`` and ``mixers`` compute, in numpy over the same memory.
+
+A step of a small model is some 200 operations on a few thousand numbers each, and a call of numpy costs a fifth of
+one of torch. The formulas are those of ``layers``, ``gated_delta`` and ``mixers``, which are the reference; sums run
+in another order. Reading and updating the recurrent state are passes over much memory, which torch makes faster.
+
+Products and attention are numpy's too where it and torch have one thread each as the model is loaded. Otherwise they
+are torch's: it shares a product out when that pays, and OpenBLAS shares out what is too small for it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from attrs import define, field, frozen
+from numpy.typing import NDArray
+from torch import Tensor
+
+from infernix_core.interfaces.model import StateViews, StepOutput
+from infernix_core.threads import numpy_threads
+from infernix_qwen3_5.config import ModelConfig
+from infernix_qwen3_5.layers import attend, attend_last
+from infernix_qwen3_5.mixers import RECORDS, VerifyMixer, aligned, state_name
+from infernix_qwen3_5.mixture import MixtureWeights, mixture
+from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, ModelWeights
+
+Floats = NDArray[np.float32]
+
+#: Multiplications of one call of a product of several rows. OpenBLAS multiplies matrices below a million without
+#: packing them first, where it has such a kernel.
+BLOCK = 1_000_000
+
+#: Shapes whose buffers are kept per state: rows times columns of the batches that were seen.
+KEPT_SHAPES = 32
+
+
+def new_floats(*shape: int) -> Floats:
+    """Uninitialised memory at torch's alignment, which is one for all: BLAS may order a sum by it."""
+    values: Floats = torch.empty(shape, dtype=torch.float32).numpy()
+    return values
+
+
+def divide_by_length(x: Floats, square: float, dots: Floats, out: Floats) -> None:
+    """See ``layers.divided_by_length``; ``dots`` [..., 1, 1] is scratch for x [..., D]."""
+    np.matmul(x[..., None, :], x[..., :, None], out=dots)
+    np.add(dots, square, out=dots)
+    np.sqrt(dots, out=dots)
+    np.divide(x, dots[..., 0], out=out)
+
+
+def divide_by_sigmoid(x: Floats, out: Floats) -> None:
+    """``1 + exp(-x)``: what a number is divided by to be gated by x."""
+    np.negative(x, out=out)
+    np.exp(out, out=out)
+    np.add(out, 1, out=out)
+
+
+@frozen(eq=False)
+class Product:
+    """``x @ matrix.T`` for a matrix [O, I] that lies in memory as its transpose.
+
+    Attributes:
+        transposed: The matrix as [I, O].
+        blas: Whether numpy computes it, else torch.
+    """
+
+    matrix: Tensor
+    transposed: Floats
+    blas: bool
+
+    @classmethod
+    def of(cls, matrix: Tensor, *, blas: bool) -> Product:
+        """A product with the matrix [O, I]."""
+        return cls(matrix, matrix.t().numpy(), blas)
+
+    def into(self, x: Floats, out: Floats) -> None:
+        """Writes the product of x [M, I] into ``out`` [M, O]."""
+        rows, size = x.shape
+        if not self.blas:
+            torch.mm(torch.from_numpy(x), self.matrix.t(), out=torch.from_numpy(out))
+            return
+        step = max(64, BLOCK // (rows * size) // 64 * 64)
+        width = out.shape[1]
+        if rows == 1 or step >= width:
+            np.matmul(x, self.transposed, out=out)
+            return
+        for start in range(0, width, step):
+            stop = start + step
+            np.matmul(x, self.transposed[:, start:stop], out=out[:, start:stop])
+
+
+@frozen(eq=False)
+class HostAttention:
+    """An attention layer: see ``AttentionWeights``. The norm's query part includes ``1 / sqrt(D)`` of the scores."""
+
+    inputs: Product
+    norm: Floats
+    out: Product
+
+
+@frozen(eq=False)
+class HostDelta:
+    """A Gated DeltaNet layer: see ``DeltaWeights``.
+
+    Both gates are ``exp(rate * softplus(sign * x + bias))``: the strength's with -1, 0 and rate -1, which is its
+    sigmoid.
+
+    Attributes:
+        sign: [2*Hv], of b, then of a; ``bias`` and ``rate`` likewise.
+    """
+
+    inputs: Product
+    conv: Floats
+    sign: Floats
+    bias: Floats
+    rate: Floats
+    norm: Floats
+    out: Product
+
+
+@frozen(eq=False)
+class HostLayer:
+    """A decoder layer: see ``LayerWeights``. A mixture of experts is left to torch."""
+
+    mixer_norm: Floats
+    mixer: HostAttention | HostDelta
+    mlp_norm: Floats
+    gate_up: Product | None
+    down: Product | None
+    mixture: MixtureWeights | None
+
+
+class StepScratch:
+    """The recurrence's buffers for N rows."""
+
+    def __init__(self, config: ModelConfig, rows: int) -> None:
+        heads, size = config.value_heads, config.value_dim
+        groups = heads // config.key_heads
+        self.grouped = new_floats(rows, config.key_heads, groups, 2, config.key_dim)
+        self.pairs = self.grouped.reshape(rows, heads, 2, config.key_dim)
+        self.query = self.pairs[:, :, :1]
+        self.key = self.pairs[:, :, 1, :, None]
+        self.seen = new_floats(rows, heads, 2, size)
+        self.written = new_floats(rows, heads, size)
+        self.product = new_floats(rows, heads, size)
+        self.overlap = new_floats(rows, heads, 1, 1)
+        self.fade = new_floats(rows, heads, 1, 1)
+        self.torch_key = torch.from_numpy(self.key)
+        self.torch_written = torch.from_numpy(self.written).unsqueeze(2)
+        self.torch_fade = torch.from_numpy(self.fade)
+
+
+class Scratch:
+    """Buffers of a forward of N rows and W columns, M = N * W: shared by the layers, but for the windows."""
+
+    def __init__(self, config: ModelConfig, rows: int, width: int) -> None:
+        c, count = config, rows * width
+        size = c.hidden_size
+        self.x = new_floats(count, size)
+        self.normed = new_floats(count, size)
+        self.mixed = new_floats(count, size)
+        self.dots = new_floats(count, 1, 1)
+        self.inner = new_floats(count, 2 * c.intermediate_size)
+        self.opened = new_floats(count, c.intermediate_size)
+
+        heads = c.query_heads + c.kv_heads
+        turned, queries = heads * c.head_dim, c.query_heads * c.head_dim
+        self.attention = new_floats(count, 2 * (turned))
+        self.raw_heads = self.attention[:, :turned].reshape(count, heads, c.head_dim)
+        self.output_gate = self.attention[:, turned : turned + queries]
+        self.raw_values = self.attention[:, turned + queries :].reshape(
+            rows, width, c.kv_heads, c.head_dim
+        )
+        self.heads = new_floats(count, heads, c.head_dim)
+        self.head_dots = new_floats(count, heads, 1, 1)
+        half = c.rotary_dim // 2
+        self.turning = self.heads[..., : c.rotary_dim].reshape(count, heads, 2, half)
+        self.swapped = self.turning[:, :, ::-1]
+        self.turned = new_floats(count, heads, 2, half)
+        self.crossed = new_floats(count, heads, 2, half)
+        self.cos = new_floats(rows, width, 1, 1, half)
+        self.sin = new_floats(rows, width, 1, 2, half)
+        rotary = (count, 1, -1, half)
+        self.cosines, self.sines = self.cos.reshape(rotary), self.sin.reshape(rotary)
+        by_row = self.heads.reshape(rows, width, heads, c.head_dim)
+        self.queries, self.keys = by_row[:, :, : c.query_heads], by_row[:, :, c.query_heads :]
+        self.kv = new_floats(rows, width, 2, c.kv_heads, c.head_dim)
+        self.torch_kv = torch.from_numpy(self.kv)
+        self.attended = new_floats(count, queries)
+        self.attended_rows = self.attended.reshape(rows, width, c.query_heads, c.head_dim)
+        self.open = new_floats(count, queries)
+
+        channels, values = c.conv_channels, c.value_heads * c.value_dim
+        self.delta = new_floats(count, channels + values + 2 * c.value_heads)
+        self.columns = self.delta[:, :channels].reshape(rows, width, channels)
+        self.delta_gate = self.delta[:, channels : channels + values].reshape(
+            count, c.value_heads, c.value_dim
+        )
+        self.raw_gates = self.delta[:, channels + values :]
+        kept = c.conv_width - 1
+        self.windows = [new_floats(rows, kept + width, channels) for _ in c.layer_types]
+        self.tapped = new_floats(rows, kept + width, channels)
+        self.convolved = new_floats(rows, width, channels)
+        self.conv_gate = new_floats(rows, width, channels)
+        pairs = self.convolved[..., : channels - values]
+        self.raw_pair = pairs.reshape(count, 2 * c.key_heads, c.key_dim)
+        self.pair_dots = new_floats(count, 2 * c.key_heads, 1, 1)
+        self.pair = new_floats(rows, width, 2, c.key_heads, c.key_dim)
+        self.flat_pair = self.pair.reshape(count, 2 * c.key_heads, c.key_dim)
+        self.values = self.convolved[..., channels - values :].reshape(
+            rows, width, c.value_heads, c.value_dim
+        )
+        self.gates = new_floats(count, 2 * c.value_heads)
+        gates = self.gates.reshape(rows, width, 2, c.value_heads)
+        self.strength, self.decay = gates[:, :, 0], gates[:, :, 1]
+        self.outputs = new_floats(rows, width, c.value_heads, c.value_dim)
+        self.flat_outputs = self.outputs.reshape(count, c.value_heads, c.value_dim)
+        self.output_dots = new_floats(count, c.value_heads, 1, 1)
+        self.silu = new_floats(count, c.value_heads, c.value_dim)
+        self.gated = new_floats(count, c.value_heads, c.value_dim)
+        self.flat_gated = self.gated.reshape(count, values)
+
+
+@define(eq=False)
+class _Buffers:
+    """What one program's batches reuse: two programs may run one model in two threads."""
+
+    config: ModelConfig
+    shapes: dict[tuple[int, int], Scratch] = field(factory=dict)
+    steps: dict[int, StepScratch] = field(factory=dict)
+
+    def shape(self, rows: int, width: int) -> Scratch:
+        found = self.shapes.get((rows, width))
+        if found is None:
+            if len(self.shapes) >= KEPT_SHAPES:
+                self.shapes.clear()
+            found = self.shapes[rows, width] = Scratch(self.config, rows, width)
+        return found
+
+    def step(self, rows: int) -> StepScratch:
+        found = self.steps.get(rows)
+        if found is None:
+            found = self.steps[rows] = StepScratch(self.config, rows)
+        return found
+
+
+def transition(
+    scratch: StepScratch,
+    state: Tensor,
+    pair: Floats,
+    value: Floats,
+    decay: Floats,
+    strength: Floats,
+    after: Tensor,
+    output: Floats,
+) -> None:
+    """``gated_delta.transition``: the one step function of decode, verify and fold here.
+
+    Args:
+        scratch: For these rows.
+        state: float32 [N, Hv, Dk, Dv]; not modified, unless ``after`` is the same.
+        pair: [N, 2, Hk, Dk], of any strides, like the next three.
+        value: [N, Hv, Dv].
+        decay: [N, Hv].
+        strength: [N, Hv].
+        after: Where the new state goes, contiguous.
+        output: Where the output [N, Hv, Dv] goes, before the query's scale.
+    """
+    s = scratch
+    # Copies, so that what a BLAS call makes of them depends on their values alone.
+    np.copyto(s.grouped, pair.transpose(0, 2, 1, 3)[:, :, None])
+    np.copyto(s.fade[..., 0, 0], decay)
+    np.matmul(s.pairs, state.numpy(), out=s.seen)
+    np.multiply(s.seen, s.fade, out=s.seen)
+    np.subtract(value, s.seen[:, :, 1], out=s.written)
+    np.multiply(s.written, strength[:, :, None], out=s.written)
+    torch.mul(state, s.torch_fade, out=after).addcmul_(s.torch_key, s.torch_written)
+    np.matmul(s.query, s.key, out=s.overlap)
+    np.multiply(s.written, s.overlap[..., 0], out=s.product)
+    np.add(s.seen[:, :, 0], s.product, out=output)
+
+
+class HostStep:
+    """The decoder over verify columns, and the replay of their records.
+
+    Args:
+        config: Sizes.
+        weights: In float32 on the CPU.
+    """
+
+    def __init__(self, config: ModelConfig, weights: ModelWeights) -> None:
+        self.config = config
+        self.blas = numpy_threads() == torch.get_num_threads() == 1
+        self._embedding: Floats = weights.embedding.numpy()
+        self._layers = [
+            HostLayer(
+                mixer_norm=layer.mixer_norm.numpy(),
+                mixer=self._attention(layer.mixer)
+                if isinstance(layer.mixer, AttentionWeights)
+                else self._delta(layer.mixer),
+                mlp_norm=layer.mlp_norm.numpy(),
+                gate_up=None
+                if isinstance(layer.mlp, MixtureWeights)
+                else self._product(layer.mlp.gate_up),
+                down=None
+                if isinstance(layer.mlp, MixtureWeights)
+                else self._product(layer.mlp.down),
+                mixture=layer.mlp if isinstance(layer.mlp, MixtureWeights) else None,
+            )
+            for layer in weights.layers
+        ]
+        self._final_norm: Floats = weights.final_norm.numpy()
+        self._head = self._product(weights.head)
+        self._buffers: WeakKeyDictionary[StateViews, _Buffers] = WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, config: ModelConfig, weights: ModelWeights) -> HostStep | None:
+        """The kernel, where it can run these weights."""
+        embedding = weights.embedding
+        if embedding.device.type != "cpu" or embedding.dtype != torch.float32:
+            return None
+        return cls(config, weights)
+
+    def lm_head(self, hidden: Tensor) -> Tensor:
+        """See ``TargetModel``."""
+        logits = torch.empty((hidden.shape[0], self._head.matrix.shape[0]))
+        self._head.into(hidden.detach().numpy(), logits.numpy())
+        return logits
+
+    def run(self, ids: Tensor, mixer: VerifyMixer, features: Sequence[str]) -> StepOutput:
+        """The decoder over ids [N, W]; leaves in the mixer what the mixer itself would have.
+
+        State that it leaves in the mixer's slots may lie in buffers: it is good until the next run over the
+        same views. All else is new.
+        """
+        rows, width = ids.shape
+        buffers = self._of_views(mixer.views)
+        s, eps = buffers.shape(rows, width), self.config.norm_eps
+        kept: dict[str, Tensor] = {}
+        np.copyto(s.x, self._embedding[ids.numpy().ravel()])
+        self._load_tables(s, mixer)
+        square = self.config.hidden_size * eps
+        # exp overflows where a gate is shut.
+        with np.errstate(over="ignore"):
+            for index, layer in enumerate(self._layers):
+                divide_by_length(s.x, square, s.dots, s.normed)
+                np.multiply(s.normed, layer.mixer_norm, out=s.normed)
+                if isinstance(layer.mixer, HostAttention):
+                    self._run_attention(s, index, layer.mixer, mixer)
+                else:
+                    step = buffers.step(rows)
+                    self._run_delta(s, step, index, layer.mixer, mixer)
+                np.add(s.x, s.mixed, out=s.x)
+                divide_by_length(s.x, square, s.dots, s.normed)
+                np.multiply(s.normed, layer.mlp_norm, out=s.normed)
+                self._run_mlp(s, layer)
+                np.add(s.x, s.mixed, out=s.x)
+                if f"block:{index}" in features:
+                    kept[f"block:{index}"] = torch.from_numpy(s.x.copy()).view(rows, width, -1)
+        hidden = torch.empty(s.x.shape)
+        normed: Floats = hidden.numpy()
+        divide_by_length(s.x, square, s.dots, normed)
+        np.multiply(normed, self._final_norm, out=normed)
+        hidden = hidden.view(rows, width, -1)
+        if "final" in features:
+            kept["final"] = hidden
+        return StepOutput(hidden=hidden, features=kept)
+
+    def transition(
+        self,
+        state: Tensor,
+        pair: Tensor,
+        value: Tensor,
+        decay: Tensor,
+        strength: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """What ``gated_delta.transition`` gives, by the step function of :meth:`run`."""
+        after = torch.empty_like(state, memory_format=torch.contiguous_format)
+        output = torch.empty(value.shape)
+        transition(
+            StepScratch(self.config, state.shape[0]),
+            state,
+            pair.numpy(),
+            value.numpy(),
+            decay.numpy(),
+            strength.numpy(),
+            after,
+            output.numpy(),
+        )
+        return after, output
+
+    def _of_views(self, views: StateViews) -> _Buffers:
+        found = self._buffers.get(views)
+        if found is None:
+            found = self._buffers[views] = _Buffers(self.config)
+        return found
+
+    def _product(self, matrix: Tensor) -> Product:
+        return Product.of(matrix, blas=self.blas)
+
+    def _attention(self, weights: AttentionWeights) -> HostAttention:
+        norm = weights.norm.clone()
+        if self.blas:
+            norm[: self.config.query_heads] *= self.config.head_dim**-0.5
+        return HostAttention(
+            inputs=self._product(weights.inputs), norm=norm.numpy(), out=self._product(weights.out)
+        )
+
+    def _delta(self, weights: DeltaWeights) -> HostDelta:
+        ones = torch.ones_like(weights.dt_bias)
+        return HostDelta(
+            inputs=self._product(weights.inputs),
+            conv=weights.conv.numpy(),
+            sign=torch.cat((-ones, ones)).numpy(),
+            bias=torch.cat((0 * ones, weights.dt_bias)).numpy(),
+            rate=torch.cat((-ones, weights.decay_rate)).numpy(),
+            norm=weights.norm.numpy(),
+            out=self._product(weights.out),
+        )
+
+    def _load_tables(self, s: Scratch, mixer: VerifyMixer) -> None:
+        cos, sin = (table.numpy() for table in mixer.tables)
+        np.copyto(s.cos[:, :, :, 0], cos)
+        np.negative(sin, out=s.sin[:, :, :, 0])
+        np.copyto(s.sin[:, :, :, 1], sin)
+
+    def _run_mlp(self, s: Scratch, layer: HostLayer) -> None:
+        """``s.mixed`` of ``s.normed``."""
+        if layer.gate_up is None or layer.down is None:
+            assert layer.mixture is not None
+            np.copyto(s.mixed, mixture(torch.from_numpy(s.normed), layer.mixture).numpy())
+            return
+        layer.gate_up.into(s.normed, s.inner)
+        size = s.opened.shape[1]
+        gate, up = s.inner[:, :size], s.inner[:, size:]
+        divide_by_sigmoid(gate, s.opened)
+        np.divide(gate, s.opened, out=s.opened)
+        np.multiply(s.opened, up, out=s.opened)
+        layer.down.into(s.opened, s.mixed)
+
+    def _run_attention(
+        self, s: Scratch, index: int, weights: HostAttention, mixer: VerifyMixer
+    ) -> None:
+        """``s.mixed`` of ``s.normed``."""
+        c = self.config
+        weights.inputs.into(s.normed, s.attention)
+        divide_by_length(s.raw_heads, c.head_dim * c.norm_eps, s.head_dots, s.heads)
+        np.multiply(s.heads, weights.norm, out=s.heads)
+        np.multiply(s.turning, s.cosines, out=s.turned)
+        np.multiply(s.swapped, s.sines, out=s.crossed)
+        np.add(s.turned, s.crossed, out=s.turning)
+        np.copyto(s.kv[:, :, 0], s.keys)
+        np.copyto(s.kv[:, :, 1], s.raw_values)
+        name, whole = state_name(index, "kv"), s.kv.shape[1]
+        for row, lane in enumerate(mixer.lanes):
+            start, width = mixer.starts[row], mixer.widths[row]
+            mixer.views.write_pages(name, lane, start, s.torch_kv[row, :width])
+            pages = mixer.views.read_pages(name, lane, start + width)
+            if mixer.deterministic:
+                pages = aligned(pages)
+            self._attend(s.queries[row, :width], pages, s.attended_rows[row, :width])
+            if width < whole:
+                s.attended_rows[row, width:] = 0
+        divide_by_sigmoid(s.output_gate, s.open)
+        np.divide(s.attended, s.open, out=s.attended)
+        weights.out.into(s.attended, s.mixed)
+
+    def _attend(self, query: Floats, pages: Tensor, out: Floats) -> None:
+        """``layers.attend`` of query [W, Nq, D] over pages [L, 2, Nkv, D] into out [W, Nq, D]."""
+        if not self.blas:
+            function = attend_last if len(query) == 1 else attend
+            mixed = function(torch.from_numpy(query), *pages.unbind(1)).numpy()
+            np.copyto(out, mixed.reshape(out.shape))
+            return
+        stored: Floats = pages.numpy()
+        width, heads, dim = query.shape
+        length, _, kv_heads, _ = stored.shape
+        group = heads // kv_heads
+        rows = query.reshape(width, kv_heads, group, dim).transpose(1, 0, 2, 3)
+        scores = np.matmul(
+            rows.reshape(kv_heads, width * group, dim), stored[:, 0].transpose(1, 2, 0)
+        )
+        if width > 1:
+            recent = scores.reshape(kv_heads, width, group, length)[..., length - width :]
+            recent += _future(width)[:, None]
+        np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), out=scores)
+        np.exp(scores, out=scores)
+        mixed = np.matmul(scores, stored[:, 1].transpose(1, 0, 2))
+        np.divide(mixed, np.add.reduce(scores, axis=-1, keepdims=True), out=mixed)
+        places = out.reshape(width, kv_heads, group, dim).transpose(1, 0, 2, 3)
+        np.copyto(places, mixed.reshape(kv_heads, width, group, dim))
+
+    def _run_delta(
+        self, s: Scratch, step: StepScratch, index: int, weights: HostDelta, mixer: VerifyMixer
+    ) -> None:
+        """``s.mixed`` of ``s.normed``."""
+        c = self.config
+        weights.inputs.into(s.normed, s.delta)
+        rows, width = s.columns.shape[:2]
+        window = s.windows[index]
+        kept = c.conv_width - 1
+        np.copyto(window[:, :kept], mixer.slot(index, "conv").numpy())
+        np.copyto(window[:, kept:], s.columns)
+        _convolve(s, window, weights.conv)
+        divide_by_length(s.raw_pair, 1e-6, s.pair_dots, s.flat_pair)
+        np.multiply(s.raw_gates, weights.sign, out=s.gates)
+        np.add(s.gates, weights.bias, out=s.gates)
+        np.logaddexp(s.gates, 0, out=s.gates)
+        np.multiply(s.gates, weights.rate, out=s.gates)
+        np.exp(s.gates, out=s.gates)
+        name = state_name(index, "delta")
+        state = mixer.slot(index, "delta")
+        after = (
+            torch.empty_like(state, memory_format=torch.contiguous_format)
+            if mixer.deterministic
+            else mixer.views.spare_slot(name, rows)
+        )
+        for column in range(width):
+            transition(
+                step,
+                state,
+                s.pair[:, column],
+                s.values[:, column],
+                s.decay[:, column],
+                s.strength[:, column],
+                after,
+                s.outputs[:, column],
+            )
+            state = after
+        mixer.slots[name] = after
+        mixer.slots[state_name(index, "conv")] = torch.from_numpy(window[:, width:])
+        if mixer.recording:
+            gates = np.stack((s.decay, s.strength), axis=-2)
+            values = (s.columns.copy(), s.pair.copy(), s.values.copy(), gates)
+            for what, value in zip(RECORDS, values, strict=True):
+                mixer.records[state_name(index, what)] = torch.from_numpy(value)
+        # The query's scale 1 / sqrt(Dk) is left out before the norm, and multiplies what is added to the square.
+        square = c.value_dim * c.norm_eps * c.key_dim
+        divide_by_length(s.flat_outputs, square, s.output_dots, s.gated)
+        np.multiply(s.gated, weights.norm, out=s.gated)
+        divide_by_sigmoid(s.delta_gate, s.silu)
+        np.divide(s.delta_gate, s.silu, out=s.silu)
+        np.multiply(s.gated, s.silu, out=s.gated)
+        weights.out.into(s.flat_gated, s.mixed)
+
+
+def _convolve(s: Scratch, window: Floats, taps: Floats) -> None:
+    """``gated_delta.causal_conv`` of the window into ``s.convolved``."""
+    width = s.convolved.shape[1]
+    if width == 1:
+        np.multiply(window, taps, out=s.tapped)
+        np.add.reduce(s.tapped, axis=1, keepdims=True, out=s.convolved)
+    else:
+        np.multiply(window[:, :width], taps[0], out=s.convolved)
+        for offset, tap in enumerate(taps[1:], start=1):
+            np.multiply(window[:, offset : offset + width], tap, out=s.conv_gate)
+            np.add(s.convolved, s.conv_gate, out=s.convolved)
+    divide_by_sigmoid(s.convolved, s.conv_gate)
+    np.divide(s.convolved, s.conv_gate, out=s.convolved)
+
+
+@functools.lru_cache(maxsize=64)
+def _future(width: int) -> Floats:
+    return np.triu(np.full((width, width), -np.inf, dtype=np.float32), 1)

@@ -1,0 +1,117 @@
+"""Masks that may take long, off the worker's thread: nobody else waits for them.
+
+What a grammar makes of a vocabulary cannot be bounded beforehand, and a native library cannot be interrupted. So
+the worker waits for a mask for a moment only. One that takes longer goes on by itself, and its request joins the
+rounds again when it is done.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from attrs import define, field
+
+from infernix_core.interfaces.sampling import MaskState
+
+#: Seconds that a round waits for one row's masks. Ordinary ones take microseconds.
+PATIENCE = 0.05
+
+States = tuple[MaskState, ...]
+
+
+@define(eq=False)
+class MaskJob:
+    """One row's masks in the making.
+
+    Attributes:
+        fill: Makes them; returns the columns' states.
+        started: On the monotonic clock.
+        states: Once it is done, unless it failed.
+        fault: Why it failed.
+        cpu_seconds: What it took of its thread, once it is done.
+    """
+
+    fill: Callable[[], States]
+    started: float = field(factory=time.monotonic)
+    states: States | None = None
+    fault: Exception | None = None
+    cpu_seconds: float = 0.0
+    _over: threading.Lock = field(factory=threading.Lock, init=False)
+    _handover: threading.Lock = field(factory=threading.Lock, init=False)
+    _late: Callable[[], None] | None = field(default=None, init=False)
+    _done: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._over.acquire()
+
+    def run(self) -> None:
+        """On the mask thread."""
+        before = time.thread_time()
+        try:
+            self.states = self.fill()
+        except Exception as fault:
+            self.fault = fault
+        self.cpu_seconds = time.thread_time() - before
+        with self._handover:
+            self._done = True
+            late = self._late
+        self._over.release()
+        if late is not None:
+            late()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self._done
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds."""
+        return self._over.acquire(timeout=seconds)
+
+    def leave(self, late: Callable[[], None]) -> bool:
+        """Goes on without waiting: ``late`` is called when it ends. False when it has ended just now."""
+        with self._handover:
+            if self._done:
+                return False
+            self._late = late
+            return True
+
+
+@define(eq=False)
+class MaskThreads:
+    """A thread that makes masks, and a new one whenever it is kept busy by one that takes long."""
+
+    late: Callable[[], None]
+    _jobs: queue.SimpleQueue[MaskJob | None] | None = field(default=None, init=False)
+
+    def run(self, fill: Callable[[], States]) -> MaskJob:
+        """Runs a job and waits for it a moment; it may not be done yet, and ``late`` tells when it is.
+
+        Only the worker's thread calls this.
+        """
+        if self._jobs is None:
+            self._jobs = queue.SimpleQueue()
+            threading.Thread(
+                target=_serve, args=(self._jobs,), name="infernix-masks", daemon=True
+            ).start()
+        job = MaskJob(fill)
+        self._jobs.put(job)
+        if not job.wait(PATIENCE) and job.leave(self.late):
+            # That thread ends with this job; the next one gets its own.
+            self._jobs.put(None)
+            self._jobs = None
+        return job
+
+    def close(self) -> None:
+        """Lets the thread end."""
+        if self._jobs is not None:
+            self._jobs.put(None)
+            self._jobs = None
+
+
+def _serve(jobs: queue.SimpleQueue[MaskJob | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job.run()

@@ -1,0 +1,182 @@
+"""Masks that take long: their request waits, nobody else does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from infernix_core.engine import mask_jobs
+from infernix_core.engine.request import FinishReason
+from infernix_core.errors import ConstraintTooSlow
+from infernix_core.interfaces.constraints import Choice
+from infernix_core.testing.drafters import ScriptedBackend
+from infernix_core.testing.plain_provider import PlainMatcher, PlainProvider
+from tests.core.conftest import WAIT, answer, ask
+
+SLOW = Choice(["slow text", "slow type"])
+TEXTS = {"slow text", "slow type"}
+
+
+class SlowProvider:
+    """Languages with an ``s`` in front have a mask behind ``slow`` that waits until it may be made."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.at_work, self.go = threading.Event(), threading.Event()
+        self.broken = broken
+        self.threads: set[str] = set()
+
+    def bind(self, vocabulary: Any) -> Any:
+        provider = self
+        bound = PlainProvider().bind(vocabulary)
+
+        class Matcher(PlainMatcher):
+            accepted: tuple[int, ...] = ()
+
+            @property
+            def ready(self) -> bool:
+                return False
+
+            def accept(self, token: int) -> bool:
+                accepted = super().accept(token)
+                if accepted:
+                    self.accepted = (*self.accepted, token)
+                return accepted
+
+            def mark(self) -> Any:
+                return super().mark(), self.accepted
+
+            def rollback(self, mark: Any) -> None:
+                inner, self.accepted = mark
+                super().rollback(inner)
+
+            def fill(self, row: Any) -> bool:
+                if bytes(token for token in self.accepted if token < 256) == b"slow":
+                    provider.threads.add(threading.current_thread().name)
+                    provider.at_work.set()
+                    assert provider.go.wait(WAIT)
+                    if provider.broken:
+                        raise RuntimeError("late")
+                return super().fill(row)
+
+        class Bound:
+            def compile(self, language: Any) -> Any:
+                compiled = bound.compile(language)
+
+                class Compiled:
+                    memory_size = 0
+
+                    def start(self, prefix: Any = ()) -> Any:
+                        inner = compiled.start(prefix)
+                        return Matcher(inner.vocabulary, inner.items, inner.masks)
+
+                return Compiled()
+
+        return Bound()
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mask_jobs, "PATIENCE", 0.02)
+
+
+def test_others_go_on_and_the_text_is_the_same(make_engine) -> None:
+    provider = SlowProvider()
+    provider.go.set()
+    alone = answer(make_engine(provider=lambda: provider), "x", constraint=SLOW, seed=1)
+    assert alone.text in TEXTS
+    provider.go.clear()
+    provider.at_work.clear()
+    engine = make_engine(provider=lambda: provider)
+    slow = ask(engine, "x", constraint=SLOW, seed=1)
+    assert provider.at_work.wait(WAIT)
+    for seed in range(5):
+        assert answer(engine, "y", seed=seed, max_tokens=40).finish_reason is not None
+        assert answer(engine, "y", constraint=Choice(["abc"]), seed=seed).text == "abc"
+    assert not slow.done
+    provider.go.set()
+    result = slow.wait(WAIT)
+    assert result.token_ids == alone.token_ids
+    assert result.constraint.complete
+    assert result.constraint.positions == alone.constraint.positions
+    assert provider.threads == {"infernix-masks"}
+
+
+def test_a_request_with_drafts(make_engine) -> None:
+    provider = SlowProvider()
+    provider.go.set()
+    plain = answer(make_engine(provider=lambda: provider), "x", constraint=SLOW, seed=1)
+    provider.go.clear()
+    backend = ScriptedBackend(lambda row: [*plain.token_ids][len(row.history) - 1 :])
+    engine = make_engine(provider=lambda: provider, backend=backend, draft_tokens=3)
+    slow = ask(engine, "x", constraint=SLOW, seed=1)
+    assert provider.at_work.wait(WAIT)
+    assert answer(engine, "y", constraint=Choice(["abc"])).text == "abc"
+    provider.go.set()
+    assert slow.wait(WAIT).token_ids == plain.token_ids
+
+
+def test_a_slow_request_can_be_cancelled(make_engine) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider, lanes=1)
+    slow = ask(engine, "x", constraint=SLOW)
+    assert provider.at_work.wait(WAIT)
+    time.sleep(0.1)
+    slow.cancel()
+    result = slow.wait(WAIT)
+    assert (result.finish_reason, result.text) == (FinishReason.CANCELLED, "slow")
+    assert result.constraint is None
+    # Its lane is free, though its mask is still being made.
+    assert answer(engine, "y", constraint=Choice(["abc"])).text == "abc"
+    assert engine.outstanding == 0
+    provider.go.set()
+
+
+def test_a_mask_that_takes_too_long_ends_its_request(make_engine) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider, lanes=1, mask_timeout=0.2)
+    slow = ask(engine, "x", constraint=SLOW)
+    waiting = ask(engine, "y", constraint=Choice(["abc"]))
+    result = slow.wait(WAIT)
+    assert result.finish_reason is FinishReason.ERROR
+    with pytest.raises(ConstraintTooSlow, match=r"more than 0\.2 s"):
+        result.raise_for_error()
+    assert waiting.wait(WAIT).text == "abc"
+    provider.go.set()
+
+
+def test_who_waits_for_a_lane_meanwhile_has_a_deadline(make_engine) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider, lanes=1, mask_timeout=None)
+    slow = ask(engine, "x", constraint=SLOW)
+    assert provider.at_work.wait(WAIT)
+    late = ask(engine, "y", pending_timeout=0.1).wait(WAIT)
+    assert late.error.kind == "DeadlineExceeded"
+    provider.go.set()
+    assert slow.wait(WAIT).text in TEXTS
+
+
+def test_a_mask_that_fails_late_ends_its_request_alone(make_engine) -> None:
+    provider = SlowProvider(broken=True)
+    engine = make_engine(provider=lambda: provider)
+    slow = ask(engine, "x", constraint=SLOW)
+    assert provider.at_work.wait(WAIT)
+    time.sleep(0.1)
+    provider.go.set()
+    result = slow.wait(WAIT)
+    assert (result.finish_reason, result.text) == (FinishReason.ERROR, "slow")
+    assert "late" in result.error.message
+    assert answer(engine, "y", constraint=Choice(["abc"])).text == "abc"
+
+
+def test_closing_does_not_wait_for_a_mask(make_engine) -> None:
+    provider = SlowProvider()
+    engine = make_engine(provider=lambda: provider)
+    slow = ask(engine, "x", constraint=SLOW)
+    assert provider.at_work.wait(WAIT)
+    time.sleep(0.1)
+    engine.close()
+    assert slow.wait(WAIT).finish_reason is FinishReason.CANCELLED
+    provider.go.set()
