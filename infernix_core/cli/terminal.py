@@ -86,6 +86,7 @@ def report_lines(result: GenerationResult) -> list[str]:
             f"{report.preparation_cpu_seconds:.3f} CPU s; masks {report.positions} in "
             f"{report.mask_cpu_seconds:.3f} CPU s{kept}"
         )
+        lines += [f"note: {note}" for note in report.notes]
     return lines
 
 

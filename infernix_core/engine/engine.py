@@ -370,7 +370,8 @@ class Engine:
             )
         matcher = found.grammar.start()
         seconds = time.thread_time() - started
-        work = ConstraintWork(language, options.constraint.kind, found.cache, seconds)
+        notes = found.grammar.notes
+        work = ConstraintWork(language, options.constraint.kind, found.cache, seconds, notes)
         work.positions = 1
         return matcher, work, found.first
 

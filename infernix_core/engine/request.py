@@ -139,6 +139,7 @@ class ConstraintReport:
         preparation_cpu_seconds: CPU seconds of this request's thread for compilation and the initial mask.
         mask_cpu_seconds: CPU seconds of masks, lookahead and rollback.
         accept_cpu_seconds: CPU seconds of previews and discards: matcher, decoder and stop rules.
+        notes: What the constraint's source says that asserts nothing, such as an unknown ``format``; one line each.
         kept_mass: Mean over output tokens of the probability that the model itself gave to the legal ones
             (1 - bending), by its penalised logits at temperature 1, before any truncation; ``None`` when
             ``constraint_stats`` was not asked for, or without tokens. So are the next two.
@@ -156,6 +157,7 @@ class ConstraintReport:
     preparation_cpu_seconds: float
     mask_cpu_seconds: float
     accept_cpu_seconds: float
+    notes: tuple[str, ...] = ()
     kept_mass: float | None = None
     kept_mass_minimum: float | None = None
     kept_mass_below_tenth: int | None = None
@@ -174,7 +176,7 @@ class GenerationResult:
         seed: The seed that was used.
         usage: Token counts.
         timings: Wall seconds.
-        constraint: Present when the request was constrained.
+        constraint: Present when the request was constrained, unless it ended while a slow mask was made.
         error: Present when ``finish_reason`` is ERROR. Text published before it stays.
     """
 

@@ -80,6 +80,7 @@ class ConstraintWork:
     kind: str
     cache: str
     preparation_cpu_seconds: float
+    notes: tuple[str, ...] = ()
     positions: int = 0
     pending_mask_bytes: int = 0
     mask_bytes: int = 0
@@ -315,6 +316,7 @@ class Request:
             complete=bool(tokens) and (matcher.terminated or matcher.may_end),
             terminated=matcher.terminated,
             cache=work.cache,
+            notes=work.notes,
             positions=work.positions,
             mask_bytes=work.mask_bytes,
             preparation_cpu_seconds=work.preparation_cpu_seconds,

@@ -69,6 +69,10 @@ class CompiledGrammar(Protocol):
     def memory_size(self) -> int:
         """Approximate bytes held; may grow while it is used."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its sources say that asserts nothing, though their author may think it does; one line each."""
+
     def start(self, prefix: Sequence[bytes | int] = ()) -> GrammarMatcher:
         """A matcher that has accepted ``prefix``: bytes as text of literals and contents, ints as token ids.
 

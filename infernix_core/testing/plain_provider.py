@@ -201,6 +201,7 @@ class PlainGrammar:
     vocabulary: Vocabulary
     language: Language
     memory_size: int = 100
+    notes: tuple[str, ...] = ()
     masks: dict[Items, list[int]] = field(factory=dict, eq=False)
 
     def start(self, prefix: Sequence[bytes | int] = ()) -> PlainMatcher:

@@ -32,6 +32,7 @@ class BrokenProvider:
 
         class Grammar:
             memory_size = 1
+            notes = ()
 
             def __init__(self, language: Any) -> None:
                 self.language = language

@@ -35,6 +35,7 @@ class Matcher:
 @define(eq=False)
 class Compiled:
     memory_size: int
+    notes: tuple[str, ...] = ()
 
     fill: Callable[[], None] | None = None
 

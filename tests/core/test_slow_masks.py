@@ -67,6 +67,7 @@ class SlowProvider:
 
                 class Compiled:
                     memory_size = 0
+                    notes = ()
 
                     def start(self, prefix: Any = ()) -> Any:
                         inner = compiled.start(prefix)

@@ -13,7 +13,6 @@ import torch
 from infernix_core import hookspecs
 from infernix_core.cli.main import CORE_COMMANDS, build_parser, main
 from infernix_core.descriptors import CliCommand
-from infernix_core.errors import UnsupportedSchema
 from infernix_core.plugins import FAMILIES, PluginRegistry
 from tests.docs.pages import DOCS, EXAMPLE, PAGES, ROOT, blocks
 
@@ -150,28 +149,20 @@ def test_console_output_is_real(
         assert output == expected, line
 
 
-def listed(marker: str) -> set[str]:
+def test_the_page_lists_the_schema_keywords_of_the_code() -> None:
+    from infernix_constraints.json_schema.keywords import ASSERTING, DESCRIBING
+
     text = (DOCS / "constraints.md").read_text("utf-8")
-    begin, end = f"<!-- {marker} keywords: begin -->", f"<!-- {marker} keywords: end -->"
-    part = text.partition(begin)[2].partition(end)[0]
-    if marker == "supported":
-        part = "\n".join(line.split("|")[1] for line in part.splitlines() if "`" in line)
-    return set(re.findall(r"`([^`]+)`", part))
+    part = text.partition("<!-- keywords: begin -->")[2].partition("<!-- keywords: end -->")[0]
+    first = "\n".join(line.split("|")[1] for line in part.splitlines() if line.startswith("| `"))
+    listed = re.findall(r"`([^`]+)`", first)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == set(ASSERTING) | set(DESCRIBING)
 
 
-def test_the_schema_keywords_are_those_of_the_code() -> None:
-    from infernix_constraints.json_schema import reduce_schema
+def test_the_page_names_the_formats_of_the_code() -> None:
+    from infernix_constraints.strings.formats import FORMATS
 
-    with pytest.raises(UnsupportedSchema) as caught:
-        reduce_schema('{"no keyword": 1}')
-    hint = re.fullmatch(r"supported are (.*) and annotations", caught.value.hint)
-    assert listed("supported") == set(hint[1].split(", "))
-
-
-@pytest.mark.parametrize("keyword", sorted(listed("refused")))
-def test_refused_keywords_are_refused_by_name(keyword: str) -> None:
-    from infernix_constraints.json_schema import reduce_schema
-
-    with pytest.raises(UnsupportedSchema) as caught:
-        reduce_schema(f'{{"{keyword}": {{}}}}')
-    assert caught.value.location.keyword == keyword
+    text = (DOCS / "constraints.md").read_text("utf-8")
+    (row,) = (line for line in text.splitlines() if line.startswith("| `format`"))
+    assert set(re.findall(r"`([^`]+)`", row)) == {"format", *FORMATS}

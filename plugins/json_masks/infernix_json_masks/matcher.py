@@ -27,6 +27,7 @@ class JsonGrammar:
     index: TokenIndex
     start_point: Point
     source_size: int
+    notes: tuple[str, ...] = ()
     machine: Machine = field(init=False, factory=Machine)
     _maker: MaskMaker = field(init=False)
     _mask_bytes: int = field(init=False, default=0)
@@ -91,6 +92,11 @@ class JsonMatcher:
             return True
         points = token_points(self._configuration.threads)
         return any(isinstance(point, End) for point, _ in points)
+
+    @property
+    def ready(self) -> bool:
+        """The next mask is known."""
+        return self._configuration.mask is not None
 
     @property
     def terminated(self) -> bool:

@@ -7,6 +7,7 @@ from attrs import define, field
 
 from infernix_constraints.json_schema import ObjectShape, ReducedSchema, reduce_schema
 from infernix_constraints.json_schema.describe import describe_schema
+from infernix_constraints.json_schema.graph import Note
 from infernix_constraints.strings.limits import TooManyStates
 from infernix_core.errors import ConstraintError, Location, UnsupportedSchema
 from infernix_core.interfaces.constraints import JsonObject, JsonSchema, OutputConstraint
@@ -20,6 +21,9 @@ from infernix_json_masks.vocabulary import TokenIndex
 
 #: JsonObject as a schema.
 _OBJECT = '{"type": "object"}'
+
+#: Notes that a grammar carries.
+MAX_NOTES = 32
 
 #: Approximate bytes of a grammar before it is used, and of one node of its schema.
 _GRAMMAR_BYTES = 2_000
@@ -56,7 +60,7 @@ class JsonMaskProvider:
         _check(language)
         contents = (node for node in walk(language) if isinstance(node, Content))
         schemas = dict.fromkeys(_source(node.constraint) for node in contents)
-        return "\n\n".join(describe_schema(reduce_schema(source)) for source in schemas)
+        return "\n\n".join(explain_schema(source) for source in schemas)
 
 
 @define(eq=False)
@@ -86,7 +90,7 @@ class JsonMasks:
             ConstraintError: A schema is not valid or not supported, or a content is not JSON; located.
         """
         _check(language)
-        size = _GRAMMAR_BYTES
+        size, notes = _GRAMMAR_BYTES, dict[str, None]()
 
         def content(node: Content) -> Plans:
             nonlocal size
@@ -94,11 +98,28 @@ class JsonMasks:
             assert isinstance(constraint, JsonObject | JsonSchema)
             schema = reduce_schema(_source(constraint))
             _check_names(schema)
+            notes.update(dict.fromkeys(map(note_text, schema.notes)))
             size += _NODE_BYTES * len(schema.nodes)
             return Plans(schema, constraint.compact)
 
         point = compile_language(language, content)
-        return JsonGrammar(self.index, point, size)
+        return JsonGrammar(self.index, point, size, tuple(notes)[:MAX_NOTES])
+
+
+def explain_schema(source: str) -> str:
+    """A schema's reduced form, and what in it asserts nothing, for people.
+
+    Raises:
+        ConstraintError: It is not valid or not supported.
+    """
+    schema = reduce_schema(source)
+    return "\n".join([describe_schema(schema), *(f"# {note_text(note)}" for note in schema.notes)])
+
+
+def note_text(note: Note) -> str:
+    """A note as one line."""
+    where = f"at {note.pointer!r}" if note.pointer else "at the root"
+    return f"{where}, keyword {note.keyword!r}: {note.text}"
 
 
 def _source(constraint: OutputConstraint) -> str:

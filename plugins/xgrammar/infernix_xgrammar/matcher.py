@@ -49,6 +49,11 @@ class XGrammarCompiledGrammar:
         size = 0 if self.compiled is None else int(self.compiled.memory_size_bytes)
         return size + len(self.text)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Grammars, expressions and choices say nothing that they do not assert."""
+        return ()
+
     def start(self, prefix: Sequence[bytes | int] = ()) -> XGrammarMatcher:
         """A matcher that has accepted ``prefix``: bytes as text, ints as token ids.
 
