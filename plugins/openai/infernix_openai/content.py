@@ -108,15 +108,28 @@ def check_outputs(value: Any) -> None:
 
 
 def content_source(
-    response_format: ResponseFormat | None, outputs: StructuredOutputs | None
+    response_format: ResponseFormat | None,
+    outputs: StructuredOutputs | None,
+    compact: bool | None = None,
 ) -> ContentSource:
     """The one constraint that a request names.
+
+    Args:
+        response_format: As it was sent.
+        outputs: As it was sent.
+        compact: ``compact_json``: no blanks between the tokens of JSON.
 
     Raises:
         InvalidOption: It names none where one is due, or several; located.
         ConstraintError: The source is not what its kind takes; located.
     """
-    source = _of_format(response_format) if response_format is not None else ContentSource()
+    source = ContentSource()
+    if response_format is not None:
+        source = _of_format(response_format, bool(compact))
+    if compact and source.constraint is None:
+        raise InvalidOption(
+            "goes with a response_format of JSON alone", location=Location(field="compact_json")
+        )
     if outputs is None:
         return source
     given = [name for name in KINDS if getattr(outputs, name) is not None]
@@ -143,7 +156,7 @@ def content_source(
     return ContentSource(made, path)
 
 
-def _of_format(response_format: ResponseFormat) -> ContentSource:
+def _of_format(response_format: ResponseFormat, compact: bool) -> ContentSource:
     if response_format.json_schema is not None and response_format.type != "json_schema":
         raise InvalidOption(
             f"a response format of type {response_format.type} has no schema",
@@ -153,13 +166,14 @@ def _of_format(response_format: ResponseFormat) -> ContentSource:
     if response_format.type == "text":
         return ContentSource()
     if response_format.type == "json_object":
-        return ContentSource(JsonObject())
+        return ContentSource(JsonObject(compact=compact))
     if response_format.json_schema is None:
         raise InvalidOption("is missing", location=Location(field="response_format.json_schema"))
     path = "response_format.json_schema.schema"
     try:
         # As text, so that member order and the numbers' own digits survive.
-        return ContentSource(JsonSchema(json_text(response_format.json_schema.schema)), path)
+        text = json_text(response_format.json_schema.schema)
+        return ContentSource(JsonSchema(text, compact=compact), path)
     except RecursionError:
         raise InvalidSchema(
             "the schema is nested too deeply", location=Location(field=path)

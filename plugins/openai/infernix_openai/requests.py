@@ -44,7 +44,8 @@ class StreamOptions:
 class CommonRequest:
     """What chat completions and completions share.
 
-    Fields beyond OpenAI's: top_k, min_p, stop_token_ids, structured_outputs, constraint_stats.
+    Fields beyond OpenAI's: top_k, min_p, stop_token_ids, structured_outputs, compact_json,
+    constraint_stats.
     """
 
     model: str
@@ -63,6 +64,7 @@ class CommonRequest:
     stop_token_ids: list[int] | None = None
     response_format: ResponseFormat | None = None
     structured_outputs: StructuredOutputs | None = None
+    compact_json: bool | None = None
     constraint_stats: bool | None = None
 
     @property
@@ -100,7 +102,7 @@ class CommonRequest:
 
     def source(self) -> ContentSource:
         """The constraint; see :func:`infernix_openai.content.content_source`."""
-        return content_source(self.response_format, self.structured_outputs)
+        return content_source(self.response_format, self.structured_outputs, self.compact_json)
 
     def options(self, source: ContentSource) -> RequestOptions:
         """The engine's options; what the request leaves out, the engine resolves.

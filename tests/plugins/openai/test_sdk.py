@@ -252,6 +252,21 @@ def test_lesson_10_structured_outputs_take_exactly_one_kind(
         assert "response_format" in str(caught.value)
 
 
+def test_compact_json(client: openai.OpenAI) -> None:
+    asked: Any = {"model": "demo", "messages": MESSAGES, "seed": 3, "temperature": 2.0}
+    for form in (FORMAT, {"type": "json_object"}):
+        reply = client.chat.completions.create(
+            **asked, response_format=form, extra_body={"compact_json": True}, max_tokens=400
+        )
+        text = reply.choices[0].message.content
+        if reply.choices[0].finish_reason == "stop":
+            strings = re.sub(r'"(?:[^"\\]|\\.)*"', "", text)
+            assert not re.search(r"\s", strings)
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(**asked, extra_body={"compact_json": True})
+    assert caught.value.param == "compact_json"
+
+
 def test_kept_mass_on_request(client: openai.OpenAI) -> None:
     reply = client.chat.completions.create(
         model="demo",
