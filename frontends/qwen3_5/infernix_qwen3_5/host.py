@@ -66,7 +66,11 @@ def divide_by_sigmoid(x: Floats, out: Floats) -> None:
     """``1 + exp(-x)``: what a number is divided by to be gated by x."""
     np.negative(x, out=out)
     np.exp(out, out=out)
-    np.add(out, 1, out=out)
+    np.add(out, _ONE, out=out)
+
+
+#: A Python number costs a ufunc as much again as all the rest of a small call.
+_ZERO, _ONE = np.array(0, dtype=np.float32), np.array(1, dtype=np.float32)
 
 
 class Rows:
@@ -586,7 +590,7 @@ class HostStep:
         divide_by_length(s.raw_pair, 1e-6, s.pair_dots, s.flat_pair)
         np.multiply(s.raw_gates, weights.sign, out=s.gates)
         np.add(s.gates, weights.bias, out=s.gates)
-        np.logaddexp(s.gates, 0, out=s.gates)
+        np.logaddexp(s.gates, _ZERO, out=s.gates)
         np.multiply(s.gates, weights.rate, out=s.gates)
         np.exp(s.gates, out=s.gates)
         name = state_name(index, "delta")
