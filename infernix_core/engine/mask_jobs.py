@@ -115,3 +115,4 @@ class MaskThreads:
 def _serve(jobs: queue.SimpleQueue[MaskJob | None]) -> None:
     while (job := jobs.get()) is not None:
         job.run()
+        del job  # an idle thread keeps nothing of its last one alive: its request, its matcher

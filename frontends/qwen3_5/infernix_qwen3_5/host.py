@@ -11,7 +11,8 @@ are torch's: it shares a product out when that pays, and OpenBLAS shares out wha
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from infernix_core.interfaces.model import StateViews, StepOutput
-from infernix_core.threads import numpy_threads
+from infernix_core.threads import numpy_kernels, numpy_threads
 from infernix_qwen3_5.config import ModelConfig
 from infernix_qwen3_5.layers import attend, attend_last
 from infernix_qwen3_5.mixers import RECORDS, VerifyMixer, aligned, state_name
@@ -30,9 +31,18 @@ from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, ModelWeight
 
 Floats = NDArray[np.float32]
 
-#: Multiplications of one call of a product of several rows. OpenBLAS multiplies matrices below a million without
+#: Multiplications of one BLAS call of a product of several rows. OpenBLAS multiplies matrices below a million without
 #: packing them first, where it has such a kernel.
 BLOCK = 1_000_000
+
+#: Processors (see ``threads.numpy_kernels``) whose kernel for small matrices reads weights in panels of so many rows
+#: at twice the speed, also for one row of input, if a second stands beside it.
+PANEL = 64
+PANEL_KERNELS = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
+
+#: Most bytes of matrices that are laid out in panels. They lie in memory twice then, since prompts read them as they
+#: were; a model that no cache holds is bound by memory whatever its layout.
+PANEL_BYTES = 64 << 20
 
 #: Shapes whose buffers are kept per state: rows times columns of the batches that were seen.
 KEPT_SHAPES = 32
@@ -56,7 +66,34 @@ def divide_by_sigmoid(x: Floats, out: Floats) -> None:
     """``1 + exp(-x)``: what a number is divided by to be gated by x."""
     np.negative(x, out=out)
     np.exp(out, out=out)
-    np.add(out, 1, out=out)
+    np.add(out, _ONE, out=out)
+
+
+#: A Python number costs a ufunc as much again as all the rest of a small call.
+_ZERO, _ONE = np.array(0, dtype=np.float32), np.array(1, dtype=np.float32)
+
+
+class Rows:
+    """Input or output [M, size] of products.
+
+    Args:
+        count: M.
+        size: Columns.
+        panels: Whether products may be those in panels, which take two rows or more and write whole panels.
+    """
+
+    def __init__(self, count: int, size: int, *, panels: bool) -> None:
+        rows, width = (max(count, 2), -(-size // PANEL) * PANEL) if panels else (count, size)
+        whole = new_floats(rows, width)
+        whole[count:] = 0
+        self.flat: Floats = whole[:count, :size]
+        # A panel that was read for four rows is still in the nearest cache for the next four.
+        self.group = 4 if rows % 4 == 0 else rows
+        grouped = whole.reshape(rows // self.group, self.group, width)
+        self.grouped: Floats = grouped[None, :, :, :size]
+        self.panels: Floats | None = None
+        if panels:
+            self.panels = grouped.reshape(*grouped.shape[:2], -1, PANEL).transpose(2, 0, 1, 3)
 
 
 @frozen(eq=False)
@@ -66,31 +103,44 @@ class Product:
     Attributes:
         transposed: The matrix as [I, O].
         blas: Whether numpy computes it, else torch.
+        panels: The matrix as [O / PANEL, 1, I, PANEL], filled up with zeros.
     """
 
     matrix: Tensor
     transposed: Floats
     blas: bool
+    panels: Floats | None
 
     @classmethod
-    def of(cls, matrix: Tensor, *, blas: bool) -> Product:
+    def of(cls, matrix: Tensor, *, blas: bool, panels: bool = False) -> Product:
         """A product with the matrix [O, I]."""
-        return cls(matrix, matrix.t().numpy(), blas)
+        laid_out = None
+        if panels:
+            width, size = matrix.shape
+            count = -(-width // PANEL)
+            padded = np.zeros((count * PANEL, size), dtype=np.float32)
+            padded[:width] = matrix.numpy()
+            laid_out = new_floats(count, 1, size, PANEL)
+            np.copyto(laid_out[:, 0], padded.reshape(count, PANEL, size).transpose(0, 2, 1))
+        return cls(matrix, matrix.t().numpy(), blas, laid_out)
 
-    def into(self, x: Floats, out: Floats) -> None:
+    def into(self, x: Rows, out: Rows) -> None:
         """Writes the product of x [M, I] into ``out`` [M, O]."""
-        rows, size = x.shape
+        rows, size = x.flat.shape
         if not self.blas:
-            torch.mm(torch.from_numpy(x), self.matrix.t(), out=torch.from_numpy(out))
+            torch.mm(torch.from_numpy(x.flat), self.matrix.t(), out=torch.from_numpy(out.flat))
+            return
+        if self.panels is not None and x.group * size * PANEL <= BLOCK:
+            np.matmul(x.grouped, self.panels, out=out.panels)
             return
         step = max(64, BLOCK // (rows * size) // 64 * 64)
-        width = out.shape[1]
+        width = out.flat.shape[1]
         if rows == 1 or step >= width:
-            np.matmul(x, self.transposed, out=out)
+            np.matmul(x.flat, self.transposed, out=out.flat)
             return
         for start in range(0, width, step):
             stop = start + step
-            np.matmul(x, self.transposed[:, start:stop], out=out[:, start:stop])
+            np.matmul(x.flat, self.transposed[:, start:stop], out=out.flat[:, start:stop])
 
 
 @frozen(eq=False)
@@ -157,22 +207,28 @@ class StepScratch:
 class Scratch:
     """Buffers of a forward of N rows and W columns, M = N * W: shared by the layers, but for the windows."""
 
-    def __init__(self, config: ModelConfig, rows: int, width: int) -> None:
+    def __init__(self, config: ModelConfig, rows: int, width: int, *, panels: bool) -> None:
         c, count = config, rows * width
         size = c.hidden_size
+
+        def new_rows(columns: int) -> Rows:
+            return Rows(count, columns, panels=panels)
+
         self.x = new_floats(count, size)
-        self.normed = new_floats(count, size)
-        self.mixed = new_floats(count, size)
         self.dots = new_floats(count, 1, 1)
-        self.inner = new_floats(count, 2 * c.intermediate_size)
-        self.opened = new_floats(count, c.intermediate_size)
+        self.normed_rows, self.mixed_rows = new_rows(size), new_rows(size)
+        self.normed, self.mixed = self.normed_rows.flat, self.mixed_rows.flat
+        self.inner_rows = new_rows(2 * c.intermediate_size)
+        self.opened_rows = new_rows(c.intermediate_size)
+        self.inner, self.opened = self.inner_rows.flat, self.opened_rows.flat
 
         heads = c.query_heads + c.kv_heads
         turned, queries = heads * c.head_dim, c.query_heads * c.head_dim
-        self.attention = new_floats(count, 2 * (turned))
-        self.raw_heads = self.attention[:, :turned].reshape(count, heads, c.head_dim)
-        self.output_gate = self.attention[:, turned : turned + queries]
-        self.raw_values = self.attention[:, turned + queries :].reshape(
+        self.attention_rows = new_rows(2 * turned)
+        attention = self.attention_rows.flat
+        self.raw_heads = attention[:, :turned].reshape(count, heads, c.head_dim)
+        self.output_gate = attention[:, turned : turned + queries]
+        self.raw_values = attention[:, turned + queries :].reshape(
             rows, width, c.kv_heads, c.head_dim
         )
         self.heads = new_floats(count, heads, c.head_dim)
@@ -190,17 +246,19 @@ class Scratch:
         self.queries, self.keys = by_row[:, :, : c.query_heads], by_row[:, :, c.query_heads :]
         self.kv = new_floats(rows, width, 2, c.kv_heads, c.head_dim)
         self.torch_kv = torch.from_numpy(self.kv)
-        self.attended = new_floats(count, queries)
-        self.attended_rows = self.attended.reshape(rows, width, c.query_heads, c.head_dim)
+        self.attended_rows = new_rows(queries)
+        self.attended = self.attended_rows.flat
+        self.attended_heads = self.attended.reshape(rows, width, c.query_heads, c.head_dim)
         self.open = new_floats(count, queries)
 
         channels, values = c.conv_channels, c.value_heads * c.value_dim
-        self.delta = new_floats(count, channels + values + 2 * c.value_heads)
-        self.columns = self.delta[:, :channels].reshape(rows, width, channels)
-        self.delta_gate = self.delta[:, channels : channels + values].reshape(
+        self.delta_rows = new_rows(channels + values + 2 * c.value_heads)
+        delta = self.delta_rows.flat
+        self.columns = delta[:, :channels].reshape(rows, width, channels)
+        self.delta_gate = delta[:, channels : channels + values].reshape(
             count, c.value_heads, c.value_dim
         )
-        self.raw_gates = self.delta[:, channels + values :]
+        self.raw_gates = delta[:, channels + values :]
         kept = c.conv_width - 1
         self.windows = [new_floats(rows, kept + width, channels) for _ in c.layer_types]
         self.tapped = new_floats(rows, kept + width, channels)
@@ -221,8 +279,8 @@ class Scratch:
         self.flat_outputs = self.outputs.reshape(count, c.value_heads, c.value_dim)
         self.output_dots = new_floats(count, c.value_heads, 1, 1)
         self.silu = new_floats(count, c.value_heads, c.value_dim)
-        self.gated = new_floats(count, c.value_heads, c.value_dim)
-        self.flat_gated = self.gated.reshape(count, values)
+        self.gated_rows = new_rows(values)
+        self.gated = self.gated_rows.flat.reshape(count, c.value_heads, c.value_dim)
 
 
 @define(eq=False)
@@ -230,6 +288,7 @@ class _Buffers:
     """What one program's batches reuse: two programs may run one model in two threads."""
 
     config: ModelConfig
+    panels: bool
     shapes: dict[tuple[int, int], Scratch] = field(factory=dict)
     steps: dict[int, StepScratch] = field(factory=dict)
 
@@ -238,7 +297,8 @@ class _Buffers:
         if found is None:
             if len(self.shapes) >= KEPT_SHAPES:
                 self.shapes.clear()
-            found = self.shapes[rows, width] = Scratch(self.config, rows, width)
+            found = Scratch(self.config, rows, width, panels=self.panels)
+            self.shapes[rows, width] = found
         return found
 
     def step(self, rows: int) -> StepScratch:
@@ -295,6 +355,11 @@ class HostStep:
     def __init__(self, config: ModelConfig, weights: ModelWeights) -> None:
         self.config = config
         self.blas = numpy_threads() == torch.get_num_threads() == 1
+        self.panels = (
+            self.blas
+            and numpy_kernels() in PANEL_KERNELS
+            and sum(4 * matrix.numel() for matrix in _matrices(weights)) <= PANEL_BYTES
+        )
         self._embedding: Floats = weights.embedding.numpy()
         self._layers = [
             HostLayer(
@@ -315,6 +380,7 @@ class HostStep:
         ]
         self._final_norm: Floats = weights.final_norm.numpy()
         self._head = self._product(weights.head)
+        self._local = threading.local()
         self._buffers: WeakKeyDictionary[StateViews, _Buffers] = WeakKeyDictionary()
 
     @classmethod
@@ -327,9 +393,23 @@ class HostStep:
 
     def lm_head(self, hidden: Tensor) -> Tensor:
         """See ``TargetModel``."""
-        logits = torch.empty((hidden.shape[0], self._head.matrix.shape[0]))
-        self._head.into(hidden.detach().numpy(), logits.numpy())
-        return logits
+        rows = hidden.shape[0]
+        x, logits = self._head_rows(rows)
+        np.copyto(x.flat, hidden.detach().numpy())
+        self._head.into(x, logits)
+        return torch.from_numpy(logits.flat.copy())
+
+    def _head_rows(self, rows: int) -> tuple[Rows, Rows]:
+        """Buffers of this thread's :meth:`lm_head`."""
+        kept: dict[int, tuple[Rows, Rows]] = self._local.__dict__.setdefault("rows", {})
+        found = kept.get(rows)
+        if found is None:
+            width, size = self._head.matrix.shape
+            found = Rows(rows, size, panels=self.panels), Rows(rows, width, panels=self.panels)
+            # Verifies have few rows; who asks for more does so seldom.
+            if rows <= KEPT_SHAPES:
+                kept[rows] = found
+        return found
 
     def run(self, ids: Tensor, mixer: VerifyMixer, features: Sequence[str]) -> StepOutput:
         """The decoder over ids [N, W]; leaves in the mixer what the mixer itself would have.
@@ -396,11 +476,11 @@ class HostStep:
     def _of_views(self, views: StateViews) -> _Buffers:
         found = self._buffers.get(views)
         if found is None:
-            found = self._buffers[views] = _Buffers(self.config)
+            found = self._buffers[views] = _Buffers(self.config, self.panels)
         return found
 
     def _product(self, matrix: Tensor) -> Product:
-        return Product.of(matrix, blas=self.blas)
+        return Product.of(matrix, blas=self.blas, panels=self.panels)
 
     def _attention(self, weights: AttentionWeights) -> HostAttention:
         norm = weights.norm.clone()
@@ -434,20 +514,20 @@ class HostStep:
             assert layer.mixture is not None
             np.copyto(s.mixed, mixture(torch.from_numpy(s.normed), layer.mixture).numpy())
             return
-        layer.gate_up.into(s.normed, s.inner)
+        layer.gate_up.into(s.normed_rows, s.inner_rows)
         size = s.opened.shape[1]
         gate, up = s.inner[:, :size], s.inner[:, size:]
         divide_by_sigmoid(gate, s.opened)
         np.divide(gate, s.opened, out=s.opened)
         np.multiply(s.opened, up, out=s.opened)
-        layer.down.into(s.opened, s.mixed)
+        layer.down.into(s.opened_rows, s.mixed_rows)
 
     def _run_attention(
         self, s: Scratch, index: int, weights: HostAttention, mixer: VerifyMixer
     ) -> None:
         """``s.mixed`` of ``s.normed``."""
         c = self.config
-        weights.inputs.into(s.normed, s.attention)
+        weights.inputs.into(s.normed_rows, s.attention_rows)
         divide_by_length(s.raw_heads, c.head_dim * c.norm_eps, s.head_dots, s.heads)
         np.multiply(s.heads, weights.norm, out=s.heads)
         np.multiply(s.turning, s.cosines, out=s.turned)
@@ -462,12 +542,12 @@ class HostStep:
             pages = mixer.views.read_pages(name, lane, start + width)
             if mixer.deterministic:
                 pages = aligned(pages)
-            self._attend(s.queries[row, :width], pages, s.attended_rows[row, :width])
+            self._attend(s.queries[row, :width], pages, s.attended_heads[row, :width])
             if width < whole:
-                s.attended_rows[row, width:] = 0
+                s.attended_heads[row, width:] = 0
         divide_by_sigmoid(s.output_gate, s.open)
         np.divide(s.attended, s.open, out=s.attended)
-        weights.out.into(s.attended, s.mixed)
+        weights.out.into(s.attended_rows, s.mixed_rows)
 
     def _attend(self, query: Floats, pages: Tensor, out: Floats) -> None:
         """``layers.attend`` of query [W, Nq, D] over pages [L, 2, Nkv, D] into out [W, Nq, D]."""
@@ -480,10 +560,11 @@ class HostStep:
         width, heads, dim = query.shape
         length, _, kv_heads, _ = stored.shape
         group = heads // kv_heads
-        rows = query.reshape(width, kv_heads, group, dim).transpose(1, 0, 2, 3)
-        scores = np.matmul(
-            rows.reshape(kv_heads, width * group, dim), stored[:, 0].transpose(1, 2, 0)
-        )
+        grouped = query.reshape(width, kv_heads, group, dim).transpose(1, 0, 2, 3)
+        rows = grouped.reshape(kv_heads, width * group, dim).transpose(0, 2, 1)
+        # The other way round, the product would read the keys against their grain.
+        columns = np.matmul(stored[:, 0].transpose(1, 0, 2), rows)
+        scores = np.ascontiguousarray(columns.transpose(0, 2, 1))
         if width > 1:
             recent = scores.reshape(kv_heads, width, group, length)[..., length - width :]
             recent += _future(width)[:, None]
@@ -499,7 +580,7 @@ class HostStep:
     ) -> None:
         """``s.mixed`` of ``s.normed``."""
         c = self.config
-        weights.inputs.into(s.normed, s.delta)
+        weights.inputs.into(s.normed_rows, s.delta_rows)
         rows, width = s.columns.shape[:2]
         window = s.windows[index]
         kept = c.conv_width - 1
@@ -509,7 +590,7 @@ class HostStep:
         divide_by_length(s.raw_pair, 1e-6, s.pair_dots, s.flat_pair)
         np.multiply(s.raw_gates, weights.sign, out=s.gates)
         np.add(s.gates, weights.bias, out=s.gates)
-        np.logaddexp(s.gates, 0, out=s.gates)
+        np.logaddexp(s.gates, _ZERO, out=s.gates)
         np.multiply(s.gates, weights.rate, out=s.gates)
         np.exp(s.gates, out=s.gates)
         name = state_name(index, "delta")
@@ -545,7 +626,18 @@ class HostStep:
         divide_by_sigmoid(s.delta_gate, s.silu)
         np.divide(s.delta_gate, s.silu, out=s.silu)
         np.multiply(s.gated, s.silu, out=s.gated)
-        weights.out.into(s.flat_gated, s.mixed)
+        weights.out.into(s.gated_rows, s.mixed_rows)
+
+
+def _matrices(weights: ModelWeights) -> Iterator[Tensor]:
+    """All that :class:`Product` multiplies with."""
+    yield weights.head
+    for layer in weights.layers:
+        yield layer.mixer.inputs
+        yield layer.mixer.out
+        if not isinstance(layer.mlp, MixtureWeights):
+            yield layer.mlp.gate_up
+            yield layer.mlp.down
 
 
 def _convolve(s: Scratch, window: Floats, taps: Floats) -> None:

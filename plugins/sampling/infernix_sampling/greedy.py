@@ -13,9 +13,12 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
-from infernix_core.interfaces.sampling import SamplerSpec, SamplingRound
+from infernix_core.interfaces.sampling import MaskState, SampledRow, SamplerSpec, SamplingRound
 from infernix_sampling.columns import Column
 from infernix_sampling.verification import Verdict
+
+#: Members of an enumeration are slow to reach, and this runs for every token.
+_READY, _UNCONSTRAINED = MaskState.READY, MaskState.UNCONSTRAINED
 
 
 @define(eq=False)
@@ -36,6 +39,35 @@ class GreedyShortcut:
         padded = np.zeros(-(-size // 32) * 32, dtype=bool)
         padded[:size] = self._generable
         self._words = np.packbits(padded, bitorder="little").view("<i4").astype(np.int32)
+
+    def single(self, round: SamplingRound) -> tuple[SampledRow, ...] | None:
+        """The rows of a round without drafts, where every one of them is such a column; else ``None``.
+
+        It is what :meth:`verdicts` comes to there, and the most common round of all.
+        """
+        if any(round.extents) or any(round.kept_mass) or round.logits.device.type != "cpu":
+            return None
+        for config in round.configs:
+            if config.temperature != 0 or config.penalised:
+                return None
+        logits = round.logits[:, 0, : self.spec.vocabulary_size].numpy()
+        masks = None
+        if round.masks is not None and round.masks.device.type == "cpu":
+            masks = round.masks.numpy()
+        rows = []
+        for index, states in enumerate(round.states):
+            words = None
+            if states[0] is _READY:
+                if masks is None:
+                    return None
+                words = masks[index, 0]
+            elif states[0] is not _UNCONSTRAINED:
+                return None
+            token = self._best(logits[index], words)
+            if token is None:
+                return None
+            rows.append(SampledRow((token,), 0))
+        return tuple(rows)
 
     def verdicts(self, round: SamplingRound, columns: Sequence[Column]) -> Iterator[Verdict]:
         """Verdicts on those of the columns that have a finite largest legal logit; the others are left out."""

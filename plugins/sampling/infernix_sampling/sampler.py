@@ -41,9 +41,13 @@ class TorchSamplerPlan:
         """The committed output's token counts, zero for a new sequence."""
         return (StateSpec(COUNTS, StateKind.SLOT, (self._spec.vocabulary_size,), torch.int32),)
 
-    @torch.inference_mode()
     def run(self, round: SamplingRound) -> tuple[SampledRow, ...]:
         """Chooses or verifies, row by row in law, batched in execution."""
+        single = self._greedy.single(round)
+        return single if single is not None else self._run(round)
+
+    @torch.inference_mode()
+    def _run(self, round: SamplingRound) -> tuple[SampledRow, ...]:
         rows = self._columns(round)
         verdicts: list[list[Verdict | None]] = [[None] * len(columns) for columns in rows]
         pieces = [column for columns in rows for column in columns]

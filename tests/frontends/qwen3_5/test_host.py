@@ -22,15 +22,18 @@ def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return path
 
 
-@pytest.fixture(params=["own products", "products of torch"])
+@pytest.fixture(params=["panels", "own products", "products of torch"])
 def runners(
     directory: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[oracle.Runner, oracle.Runner]:
-    threads = 1 if request.param == "own products" else 2
+    threads = 2 if request.param == "products of torch" else 1
     monkeypatch.setattr(host, "numpy_threads", lambda: threads)
+    kernels = "SkylakeX" if request.param == "panels" else "Haswell"
+    monkeypatch.setattr(host, "numpy_kernels", lambda: kernels)
     kernel = oracle.load_target(directory)
     assert kernel._host is not None
     assert kernel._host.blas == (threads == 1)
+    assert kernel._host.panels == (request.param == "panels")
     plain = oracle.load_target(directory, reference=True)
     assert plain._host is None
     return oracle.Runner.of(kernel), oracle.Runner.of(plain)
@@ -131,15 +134,28 @@ def test_gates_that_are_shut_do_not_warn(runners: tuple[oracle.Runner, oracle.Ru
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 40])
-@pytest.mark.parametrize("shape", [(70, 33), (4100, 48), (130, 3000), (2500, 520)])
-def test_products_in_pieces(rows: int, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("shape", [(70, 33), (4100, 48), (130, 3000), (2500, 520), (64, 7000)])
+@pytest.mark.parametrize("kind", ["panels", "blocks", "torch"])
+def test_products(rows: int, shape: tuple[int, int], kind: str) -> None:
     generator = torch.Generator().manual_seed(rows)
+    panels, blas = kind == "panels", kind != "torch"
     matrix = torch.randn(shape[1], shape[0], generator=generator).t()
-    x = torch.randn(rows, shape[1], generator=generator)
-    out = np.empty((rows, shape[0]), dtype=np.float32)
-    host.Product.of(matrix, blas=True).into(x.numpy(), out)
-    expected = (x.double() @ matrix.t().double()).float()
-    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=2e-4)
+    x = host.Rows(rows, shape[1], panels=panels)
+    np.copyto(x.flat, torch.randn(rows, shape[1], generator=generator).numpy())
+    out = host.Rows(rows, shape[0], panels=panels)
+    host.Product.of(matrix, blas=blas, panels=panels).into(x, out)
+    expected = torch.from_numpy(x.flat).double() @ matrix.t().double()
+    np.testing.assert_allclose(out.flat, expected.float(), rtol=1e-4, atol=5e-4)
+
+
+def test_large_models_are_not_laid_out_twice(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "numpy_kernels", lambda: "SkylakeX")
+    monkeypatch.setattr(host, "PANEL_BYTES", 1000)
+    target = oracle.load_target(directory)
+    assert target._host is not None
+    assert not target._host.panels
 
 
 @pytest.mark.parametrize(

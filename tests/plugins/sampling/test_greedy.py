@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from attrs import evolve
 
 SIZES = (5, 32, 65, 200)
 
@@ -14,6 +15,7 @@ def both(box, plan, round):
     taken = list(plan._greedy.verdicts(round, [c for row in plan._columns(round) for c in row]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(plan._greedy), "verdicts", lambda *_: iter(()))
+        patch.setattr(type(plan._greedy), "single", lambda *_: None)
         slow = plan.run(round)
     return quick, slow, taken
 
@@ -58,6 +60,46 @@ def test_the_shortcut_chooses_what_the_passes_choose(box, kind: str, size: int) 
         assert quick == slow
         if kind != "broken":
             assert taken
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "zeros", "broken"])
+@pytest.mark.parametrize("size", SIZES)
+def test_a_round_without_drafts(box, kind: str, size: int) -> None:
+    """Whole rounds go the short way, unless a row fails or its law asks for more than the largest logit."""
+    generator = torch.Generator().manual_seed(size)
+    plan = box.plan(size, rows=3, end_ids=frozenset({1}))
+    went = 0
+    for trial in range(30):
+        masks = torch.rand((2, size), generator=generator) < (0.9, 0.5, 0.0)[trial % 3]
+        masks[0, trial % size] = True
+        legal = masks.tolist()
+        round = box.round(
+            logits_of(generator, kind, (3, 1, size)),
+            [box.config(temperature=0)] * 3,
+            allowed_after=[
+                lambda _, legal=legal: legal[0],
+                None,
+                lambda _, legal=legal: legal[1],
+            ],
+        )
+        quick, slow, _ = both(box, plan, round)
+        assert quick == slow
+        single = plan._greedy.single(round)
+        assert single in (None, slow)
+        went += single is not None
+        if any(row.failure is not None for row in slow):
+            assert single is None
+        config = round.configs[0]
+        penalised = (evolve(config, presence_penalty=0.5), *round.configs[1:])
+        drawn = (*round.configs[:2], evolve(config, temperature=0.5))
+        for other in (
+            evolve(round, configs=penalised),
+            evolve(round, configs=drawn),
+            evolve(round, kept_mass=(False, True, False)),
+            evolve(round, extents=(0, 0, 1)),
+        ):
+            assert plan._greedy.single(other) is None
+    assert went or kind == "broken"
 
 
 def test_other_rows_are_left_to_the_passes(box) -> None:
