@@ -193,8 +193,8 @@ class Engine:
         return True
 
     def warm_up(self) -> None:
-        """Makes and binds the mask provider now, which the first constrained request would wait for."""
-        self._grammars.bind()
+        """Does now what the first constrained requests would wait for: makes, binds and warms the mask provider."""
+        self._grammars.bind().warm_up()
 
     def prepare(self, prompt: PromptInput) -> PreparedPrompt:
         """Renders and encodes a prompt. Compiles nothing.

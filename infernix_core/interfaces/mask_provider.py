@@ -84,6 +84,9 @@ class CompiledGrammar(Protocol):
 class BoundMaskProvider(Protocol):
     """A provider bound to one vocabulary. Thread-safe."""
 
+    def warm_up(self) -> None:
+        """Does what first grammars would wait for, where there is anything; a server calls it at its start."""
+
     def compile(self, language: Language) -> CompiledGrammar:
         """Validates, converts and compiles a language. May take long; releases the GIL where it can.
 

@@ -227,6 +227,9 @@ class PlainProvider:
         """See ``MaskProvider``."""
         return repr(language)
 
+    def warm_up(self) -> None:
+        """See ``BoundMaskProvider``: there is nothing to do."""
+
     def compile(self, language: Language) -> PlainGrammar:
         """See ``BoundMaskProvider``."""
         assert self.vocabulary is not None

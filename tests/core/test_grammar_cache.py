@@ -35,9 +35,8 @@ class Matcher:
 @define(eq=False)
 class Compiled:
     memory_size: int
-    notes: tuple[str, ...] = ()
-
     fill: Callable[[], None] | None = None
+    notes: tuple[str, ...] = ()
 
     def start(self, prefix: Sequence[bytes | int] = ()) -> GrammarMatcher:
         return Matcher(self.fill)

@@ -301,11 +301,16 @@ class MaskProviderSuite:
         vocabulary: Vocabulary,
         contents: Iterable[ContentCase],
     ) -> None:
-        """A language can be explained without a vocabulary, and what is held has a size."""
+        """A language can be explained without a vocabulary; what is held has a size, notes are lines; warming
+        up changes nothing.
+        """
+        bound.warm_up()
         for case in contents:
             assert provider.explain(Content(case.constraint)).strip()
             compiled = bound.compile(self._language(vocabulary, case, "labelled"))
             assert compiled.memory_size >= 0
+            assert all(isinstance(note, str) and "\n" not in note for note in compiled.notes)
+            assert isinstance(compiled.start().ready, bool)
             assert compiled.start().memory_size >= 0
 
     def test_what_is_invalid_is_refused(

@@ -113,19 +113,22 @@ class Bounds:
     automaton: TextAutomaton | None
     minimum: int
     maximum: int | None
-    _rows: list[NDArray[np.bool_]] = field(init=False, factory=list)
+    _starts: list[int] = field(init=False, factory=list)
+    _rows: list[NDArray[np.uint8]] = field(init=False, factory=list)
     _free: int = field(init=False, default=-1)
 
     def __attrs_post_init__(self) -> None:
         if self.automaton is None or not self.bounded:
             return
-        self._rows = self._viable_rows(self.automaton)
+        self._find_viable(self.automaton)
         alive = np.ones(self.automaton.source.states, dtype=bool)
         alive[0] = False
-        for used, row in enumerate(self._rows):
-            if not (row == alive).all():
+        every = np.packbits(alive)
+        for place, row in enumerate(self._rows):
+            if not np.array_equal(row, every):
                 break
-            self._free = used
+            last = place + 1 == len(self._rows)
+            self._free = self.cap if last else self._starts[place + 1] - 1
 
     @property
     def bounded(self) -> bool:
@@ -144,7 +147,12 @@ class Bounds:
 
     def viable(self, used: int) -> NDArray[np.bool_]:
         """Bool [states]: with an automaton, which states are viable after so many characters."""
-        return self._rows[min(used, self.cap)]
+        assert self.automaton is not None
+        row = np.unpackbits(self._row(used), count=self.automaton.source.states)
+        return row.view(np.bool_)
+
+    def _row(self, used: int) -> NDArray[np.uint8]:
+        return self._rows[bisect_right(self._starts, min(used, self.cap)) - 1]
 
     def admits(self, state: int, used: int) -> bool:
         """Whether a string can go on from a state behind so many characters."""
@@ -152,7 +160,9 @@ class Bounds:
             return False
         if self.automaton is None:
             return True
-        return state != 0 and (not self._rows or bool(self.viable(used)[state]))
+        if not self._rows:
+            return state != 0
+        return bool(self._row(used)[state >> 3] >> (7 - (state & 7)) & 1)
 
     def ends(self, state: int, used: int) -> bool:
         """Whether the string may end there."""
@@ -160,34 +170,34 @@ class Bounds:
             return False
         return self.automaton is None or self.automaton.accepting[state]
 
-    def _viable_rows(self, automaton: TextAutomaton) -> list[NDArray[np.bool_]]:
+    def _find_viable(self, automaton: TextAutomaton) -> None:
         """From the greatest length back to none: a state is viable with u characters when it accepts and u is
         at least the minimum, or when a next state is viable with u + 1. Without a maximum, more characters
         than the minimum change nothing.
 
-        Once a row equals the one behind it, so do all before it, up to the minimum.
+        Equal rows one behind the other are kept once, with the least u that has them. Once a row equals the
+        one behind it, so do all before it, up to the minimum: a great maximum costs no more than a small one.
         """
         table, accepting = automaton.table, automaton.source.accepting
+        row = accepting
         if self.maximum is None:
             row = np.ones(len(accepting), dtype=bool)
             row[0] = False
-        else:
-            row = (
-                accepting if self.maximum >= self.minimum else np.zeros(len(accepting), dtype=bool)
-            )
-        rows = [row]
+        starts, rows = [self.cap], [row]
         used = self.cap - 1
         while used >= 0:
             before: NDArray[np.bool_] = np.any(row[table], axis=1)
             if used >= self.minimum:
                 before |= accepting
-            if (before == row).all() and (used >= self.minimum or used < self.minimum - 1):
-                stop = self.minimum if used >= self.minimum else 0
-                rows += [row] * (used - stop + 1)
-                used = stop - 1
-                continue
-            row = before
-            rows.append(row)
-            used -= 1
-        rows.reverse()
-        return rows
+            if not np.array_equal(before, row):
+                starts.append(used)
+                rows.append(before)
+                row = before
+            elif used == self.minimum - 1:
+                starts[-1] = used
+            else:
+                starts[-1] = self.minimum if used >= self.minimum else 0
+            used = starts[-1] - 1
+        starts.reverse()
+        self._starts = starts
+        self._rows = [np.packbits(each) for each in reversed(rows)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from attrs import define, field
 
@@ -36,6 +38,21 @@ _SAMPLE = (
     b'{"a":"b","c":[1,[2],{}],"d":{"e":{"f":[{"g":"h"},"i"]}}}',
     b'{\n  "a": [\n    "b",\n    {\n      "c": 1\n    }\n  ]\n}',
 )
+
+
+#: One text of each format that asserts.
+_FORMATTED = {
+    "date-time": b'"2024-05-06T12:34:56.789Z"',
+    "time": b'"12:34:56+01:00"',
+    "date": b'"2024-05-06"',
+    "duration": b'"P1DT12H"',
+    "email": b'"ada.l@example.com"',
+    "hostname": b'"www.example.com"',
+    "uri": b'"https://www.example.com/a/b.html?c=d#e"',
+    "ipv4": b'"192.168.0.10"',
+    "ipv6": b'"2001:db8::ff00:42:8329"',
+    "uuid": b'"123e4567-e89b-12d3-a456-426614174000"',
+}
 
 
 def handles(language: Language) -> bool:
@@ -74,10 +91,19 @@ class JsonMasks:
         self.index = TokenIndex(self.vocabulary)
 
     def warm_up(self) -> None:
-        """Reads the vocabulary's words, and what all of JSON makes of them: 2 s for 248 thousand tokens."""
+        """Reads the vocabulary's words, and what all of JSON and the formats make of them; some seconds for
+        248 thousand tokens.
+        """
+        self._walk(JsonObject(), _SAMPLE)
+        self._walk(JsonObject(compact=True), _SAMPLE[1:2])
+        for name, sample in _FORMATTED.items():
+            self._walk(JsonSchema.of({"type": "string", "format": name}), (sample,))
+
+    def _walk(self, constraint: OutputConstraint, samples: Iterable[bytes]) -> None:
+        """Makes the masks along some texts; what no schema owns of them is kept for all."""
         row = np.zeros(self.vocabulary.words, dtype=np.int32)
-        grammar = self.compile(Content(JsonObject()))
-        for sample in _SAMPLE:
+        grammar = self.compile(Content(constraint))
+        for sample in samples:
             matcher = grammar.start()
             for byte in sample:
                 matcher.fill(row)
@@ -100,7 +126,9 @@ class JsonMasks:
             _check_names(schema)
             notes.update(dict.fromkeys(map(note_text, schema.notes)))
             size += _NODE_BYTES * len(schema.nodes)
-            return Plans(schema, constraint.compact)
+            plans = Plans(schema, constraint.compact)
+            plans.make()
+            return plans
 
         point = compile_language(language, content)
         return JsonGrammar(self.index, point, size, tuple(notes)[:MAX_NOTES])

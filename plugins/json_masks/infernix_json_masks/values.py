@@ -176,6 +176,11 @@ class Plans:
             found = self._nodes.setdefault(node, found)
         return found
 
+    def make(self) -> None:
+        """Makes the plans of all nodes now, so that no mask waits for them."""
+        for node in range(len(self.schema.nodes)):
+            self.node(node)
+
     def values(self, values: tuple[Value, ...]) -> ValuePlan:
         """The plan of some values."""
         return self._plan((FiniteShape(values),))
