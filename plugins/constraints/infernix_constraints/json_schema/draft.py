@@ -26,12 +26,26 @@ from infernix_constraints.json_schema.liveness import (
     targets,
     without_dead,
 )
-from infernix_constraints.json_schema.values import Identity, Value, identity, kind_of
+from infernix_constraints.json_schema.number_texts import integer_texts, number_texts
+from infernix_constraints.json_schema.values import (
+    ArrayValue,
+    Identity,
+    ObjectValue,
+    Value,
+    identity,
+    kind_of,
+)
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 #: Greatest sum of the least lengths of one schema's different strings, arrays and objects.
 MAX_COUNTED = 65536
+
+#: Objects and arrays, listed ones included, that a value may be one of: a reader follows all of them at once.
+MAX_TOGETHER = 256
+
+#: Transitions of an automaton times the characters that are counted along it.
+MAX_COUNTED_TRANSITIONS = 2**31
 
 #: States of all the automata of one schema.
 MAX_TOTAL_STATES = 131_072
@@ -119,24 +133,42 @@ class Draft:
     def _count(self, shapes: tuple[Shape, ...], conjunction: Conjunction) -> None:
         """Adds up what has to be counted one by one, and the states of automata."""
         for shape in shapes:
-            if isinstance(shape, StringShape | ArrayShape | ObjectShape):
-                if shape in self._counted:
-                    continue
-                self._counted.add(shape)
-                self._total += shape.minimum
+            if isinstance(shape, NullShape | BooleanShape | FiniteShape) or shape in self._counted:
+                continue
+            self._counted.add(shape)
             automata: list[StringAutomaton | None] = []
+            # Numbers count twice: their states take twice as long to find.
+            if isinstance(shape, IntegerShape):
+                automata = [integer_texts(shape)] * 2
+            elif isinstance(shape, NumberShape):
+                automata = [number_texts(shape)] * 2
+            else:
+                self._total += shape.minimum
             if isinstance(shape, StringShape):
                 automata = [shape.automaton]
             elif isinstance(shape, ObjectShape):
                 automata = [other.names for other in shape.others]
             self._states += sum(each.states for each in automata if each is not None)
         location = self.conjunctions.document.location(conjunction[0] if conjunction else "")
+        if sum(map(_compounds, shapes)) > MAX_TOGETHER:
+            raise UnsupportedSchema(
+                f"more than {MAX_TOGETHER} objects and arrays are alternatives of one another",
+                location=location,
+                hint="fewer branches, or fewer listed objects and arrays",
+            )
+        if any(_counted_transitions(shape) > MAX_COUNTED_TRANSITIONS for shape in shapes):
+            raise UnsupportedSchema(
+                "counting the characters of so large a pattern takes too long",
+                location=location,
+                hint="a shorter pattern, or smaller bounds of the length",
+            )
         self.exhausted = self._states > MAX_TOTAL_STATES
         if self.exhausted:
             raise UnsupportedSchema(
-                f"the strings of the schema take more than {MAX_TOTAL_STATES} states together",
+                f"the strings and numbers of the schema take more than {MAX_TOTAL_STATES} states "
+                "together",
                 location=location,
-                hint="fewer or shorter patterns",
+                hint="fewer or shorter patterns, or smaller multiples",
             )
         if self._total > MAX_COUNTED and not self.forgiving:
             raise UnsupportedSchema(
@@ -231,6 +263,23 @@ class Draft:
                     shapes.append(renumbered(kept, index))
             result.append(union_of(shapes))
         return result
+
+
+def _compounds(shape: Shape) -> int:
+    """How many objects and arrays a shape is."""
+    if isinstance(shape, FiniteShape):
+        return sum(isinstance(value, ArrayValue | ObjectValue) for value in shape.values)
+    return int(isinstance(shape, ArrayShape | ObjectShape))
+
+
+def _counted_transitions(shape: Shape) -> int:
+    """What it takes to know which states may still end within the bounds of the length."""
+    if not isinstance(shape, StringShape) or shape.automaton is None:
+        return 0
+    steps = shape.minimum
+    if shape.maximum is not None:
+        steps = min(shape.maximum, shape.minimum + shape.automaton.states)
+    return steps * shape.automaton.table.size
 
 
 def endless(location: Location) -> UnsatisfiableSchema:

@@ -45,9 +45,8 @@ from infernix_constraints.strings.finite import Rows, finite_automaton
 
 #: Digits of a multiple's text that is no plain integer: so many survive binary64 whatever they are.
 MAX_MULTIPLE_DIGITS: Final = 15
-#: Automata that are kept, and how large each may be: 64 MiB together at worst.
-MAX_KEPT: Final = 256
-MAX_KEPT_STATES: Final = 4096
+#: States of all the automata that are kept: 64 MiB together at worst.
+MAX_KEPT_STATES: Final = 1 << 20
 
 #: Nonzero texts below this are read as zero; it is the least one above half the least binary64.
 _LEAST = Decimal("2.4703282292062328E-324")
@@ -119,18 +118,17 @@ def _fractions() -> StringAutomaton:
 def _kept(
     shape: IntegerShape | NumberShape, build: Callable[[], StringAutomaton]
 ) -> StringAutomaton:
-    """The shape's automaton, built unless it was one of the last small ones that were asked for."""
+    """The shape's automaton, built unless it was one of the last ones that were asked for."""
     with _LOCK:
         known = _KEPT.get(shape)
         if known is not None:
             _KEPT.move_to_end(shape)
             return known
     built = build()
-    if built.states <= MAX_KEPT_STATES:
-        with _LOCK:
-            _KEPT[shape] = built
-            if len(_KEPT) > MAX_KEPT:
-                _KEPT.popitem(last=False)
+    with _LOCK:
+        _KEPT[shape] = built
+        while len(_KEPT) > 1 and sum(each.states for each in _KEPT.values()) > MAX_KEPT_STATES:
+            _KEPT.popitem(last=False)
     return built
 
 

@@ -14,6 +14,9 @@ from infernix_core.errors import InvalidSchema, Location, UnsupportedSchema
 #: A parsed JSON value. Numbers are exact: ``int`` when written as an integer, else ``Decimal``.
 Json: TypeAlias = "bool | int | Decimal | str | list[Json] | dict[str, Json] | None"
 
+#: Characters of a document.
+MAX_CHARACTERS = 1 << 21
+
 #: Containers that may be open at once in the source text.
 MAX_NESTING = 512
 
@@ -41,8 +44,10 @@ def read_json(source: str) -> Json:
 
     Raises:
         InvalidSchema: The text is not JSON (with line and column) or repeats a member (with its pointer).
-        UnsupportedSchema: It nests deeper than ``MAX_NESTING``.
+        UnsupportedSchema: It nests deeper than ``MAX_NESTING``, or has more than ``MAX_CHARACTERS``.
     """
+    if len(source) > MAX_CHARACTERS:
+        raise UnsupportedSchema(f"the schema has more than {MAX_CHARACTERS} characters")
     _check_nesting(source)
     repeated: list[_Duplicate] = []
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from infernix_constraints.json_schema import reduce_schema
@@ -78,3 +80,21 @@ def test_absurd_numbers_are_read_and_refused_only_where_they_count(number):
         with pytest.raises(UnsupportedSchema) as error:
             reduce_schema(f'{{"{keyword}": {number}}}')
         assert error.value.location == Location(pointer="", keyword=keyword)
+
+
+def test_long_documents_are_refused_before_they_are_read():
+    with pytest.raises(UnsupportedSchema, match="more than 2097152 characters"):
+        reduce_schema('{"title": "' + "a" * 2**21 + '"}')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"type": "array", "maxItems": n} for n in range(257)]},
+        {"type": "array", "items": {"enum": [[n] for n in range(257)]}},
+    ],
+)
+def test_too_many_objects_and_arrays_in_one_place_are_refused(schema):
+    with pytest.raises(UnsupportedSchema, match="more than 256 objects and arrays") as error:
+        reduce_schema(json.dumps(schema))
+    assert error.value.location.pointer == ("/items" if "items" in schema else "")
