@@ -19,7 +19,6 @@ import numpy as np
 from infernix_core.interfaces.constraints import (
     Choice,
     Grammar,
-    JsonObject,
     OutputConstraint,
     Regex,
 )
@@ -28,7 +27,6 @@ from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_xgrammar.provider import XGrammarMaskProvider
 
 _PROSE = "The quick brown fox jumps over the lazy dog, then sleeps. " * 5
-_OBJECT = '{"name": "Ada Lovelace",\n  "tags": ["a", "b c", "d\\"e"], "n": -12.5e3, "deep": {"x": [[1], null, true]}}'
 _CHAIN = "\n".join(f'n{i} ::= "{"abc"[i % 3]}" n{i + 1}' for i in range(10_000)) + '\nn10000 ::= ""'
 
 SHAPES: dict[str, tuple[OutputConstraint, str]] = {
@@ -48,7 +46,6 @@ SHAPES: dict[str, tuple[OutputConstraint, str]] = {
     '"([^"\\\\]|\\\\.){0,16}"': (Regex('"([^"\\\\]|\\\\.){0,16}"'), '"hello\\n world"'),
     '"([^"\\\\]|\\\\.){0,300}"': (Regex('"([^"\\\\]|\\\\.){0,300}"'), f'"{_PROSE[:250]}"'),
     '"[^"\\\\]{0,8192}"': (Regex('"[^"\\\\]{0,8192}"'), f'"{_PROSE}"'),
-    "json object": (JsonObject(), _OBJECT),
     "1000 choices": (Choice([f"choice number {i}" for i in range(1000)]), "choice number 741"),
     "10,000 rules": (Grammar("root ::= n0\n" + _CHAIN), "abc" * 50),
 }
