@@ -42,12 +42,12 @@ class OtherPlan:
 
     Attributes:
         names: None is every name that is not reserved.
-        count: How many names there are, when they are few, else None.
+        texts: The names, when they are few, else None.
         value: Plan of their values.
     """
 
     names: TextAutomaton | None
-    count: int | None
+    texts: tuple[str, ...] | None
     value: Callable[[], ValuePlan]
 
 
@@ -75,7 +75,8 @@ class ObjectPlan:
         barrier: Per place, the first required member at or after it; the number of members if none.
         required: Per place, how many required members are at or after it.
         counted: The number of members matters.
-        tracked: Which undeclared names were used matters: there are only so many, or so many must come.
+        tracked: Which undeclared names were used matters: so many different ones must come.
+        listed: The kind of each undeclared name, where there are few of them.
         shared: Equal shapes of other schemas have the same plan.
     """
 
@@ -91,6 +92,8 @@ class ObjectPlan:
     tracked: bool = field(init=False)
     _windows: dict[tuple[int, int], TextSet] = field(init=False, factory=dict)
     _places: dict[str, int] = field(init=False)
+    listed: dict[str, int] = field(init=False)
+    _left: dict[frozenset[str], TextSet] = field(init=False, factory=dict)
     _without: dict[tuple[int, frozenset[str]], TextAutomaton] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -108,16 +111,16 @@ class ObjectPlan:
         self.counted = shape.minimum > self.required[0] or shape.maximum is not None
         self.others = []
         for other in shape.others:
-            few = None
             names = undeclared_names(shape, other)
-            if names is not None:
-                texts = finite_texts(names, _FEW_NAMES)
-                few = None if texts is None else len(texts)
+            texts = None if names is None else finite_texts(names, _FEW_NAMES)
             automaton = None if names is None else text_automaton(names)
-            self.others.append(OtherPlan(automaton, few, self._value(other.node)))
-        self.tracked = any(other.count is not None for other in self.others) or (
-            bool(self.others) and shape.minimum > max(self.required[0], 1)
-        )
+            self.others.append(OtherPlan(automaton, texts, self._value(other.node)))
+        # A first member is different from all before it, whatever its name.
+        self.tracked = bool(self.others) and shape.minimum > max(self.required[0], 1)
+        listed = {
+            name: index for index, other in enumerate(self.others) for name in other.texts or ()
+        }
+        self.listed = listed
 
     def _value(self, node: int) -> Callable[[], ValuePlan]:
         return lambda: self.plans.node(node)
@@ -155,6 +158,14 @@ class ObjectPlan:
         if found is None:
             left = _without(names.source, used)
             found = self._without.setdefault(key, text_automaton(left))
+        return found
+
+    def names_left(self, used: frozenset[str]) -> TextSet | None:
+        """The listed names of undeclared members without used ones; None when there are none left."""
+        left = frozenset(self.listed) - used
+        found = self._left.get(left)
+        if found is None and left:
+            found = self._left.setdefault(left, TextSet.of(left))
         return found
 
     def is_excluded_prefix(self, prefix: str, used: frozenset[str]) -> bool:
@@ -198,7 +209,7 @@ class Progress:
         """How many more undeclared members there can be."""
         total = 0.0
         for other in self.plan.others:
-            total += float("inf") if other.count is None else other.count
+            total += float("inf") if other.texts is None else len(other.texts)
         return total - len(self.used)
 
     def _short(self, later: float) -> bool:
@@ -225,24 +236,39 @@ class Progress:
                 high -= 1
         return (low, high) if low <= high and low < end else None
 
-    def other_kinds(self) -> list[int]:
-        """The kinds of undeclared members that may come next."""
+    def _other_may_come(self) -> bool:
+        """Whether nothing that must come first is left, and one more member is not too much or too late."""
         plan = self.plan
         if not plan.others or plan.barrier[self.place] != len(plan.shape.members):
-            return []
-        if plan.counted and (self._room() < 1 or self._short(self._others() - 1)):
+            return False
+        return not plan.counted or not (self._room() < 1 or self._short(self._others() - 1))
+
+    def other_kinds(self) -> list[int]:
+        """The kinds of undeclared members with unlisted names that may come next."""
+        plan = self.plan
+        if not self._other_may_come():
             return []
         kinds = []
-        for index in range(len(plan.others)):
+        for index, other in enumerate(plan.others):
+            if other.texts is not None:
+                continue
             names = plan.names_without(index, self.used)
             if names is None or not names.source.empty:
                 kinds.append(index)
         return kinds
 
+    def listed_names(self) -> TextSet | None:
+        """The names that may come next of undeclared members that have few."""
+        return (
+            self.plan.names_left(self.used) if self.plan.listed and self._other_may_come() else None
+        )
+
     @property
     def may_continue(self) -> bool:
         """Whether another member may come."""
-        return self.window() is not None or bool(self.other_kinds())
+        if self.window() is not None or self.listed_names() is not None:
+            return True
+        return bool(self.other_kinds())
 
     def _counted(self) -> int:
         """The number of members after one more, as far as it matters."""
@@ -268,6 +294,9 @@ class Progress:
         window = self.window()
         if window is not None:
             states.append((InName(self, TextRange.whole(self.plan.window(*window))), below))
+        listed = self.listed_names()
+        if listed is not None:
+            states.append((InListedName(self, TextRange.whole(listed)), below))
         for index in self.other_kinds():
             names = self.plan.names_without(index, self.used)
             if names is None:
@@ -419,6 +448,36 @@ class InName(Frame):
             return ((BehindName(plan.member_value(place), after, plan.plans.blanks), below),)
         range_ = self.range.step(byte)
         return ((InName(self.progress, range_), below),) if range_ is not None else ()
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return self.range.bytes()
+
+
+@frozen(cache_hash=True)
+class InListedName(Frame):
+    """Inside the name of an undeclared member that is one of a few."""
+
+    progress: Progress
+    range: TextRange
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return self.progress.plan.shared
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte == QUOTE and not self.range.spelling:
+            name = self.range.finished
+            if name is None:
+                return ()
+            plan = self.progress.plan
+            value = plan.others[plan.listed[name]].value()
+            after = self.progress.after_other(name)
+            return ((BehindName(value, after, plan.plans.blanks), below),)
+        range_ = self.range.step(byte)
+        return ((InListedName(self.progress, range_), below),) if range_ is not None else ()
 
     def bytes(self, below: Below) -> Iterable[int]:
         """See :class:`Frame`."""
