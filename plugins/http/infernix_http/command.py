@@ -150,9 +150,9 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         engine = Engine.load(model.directory, options=options, registry=registry)
         try:
             engine.warm_up()
-        # What is there to stay is not looked through at every collection, which would hold every token up.
-        gc.collect()
-        gc.freeze()
+            # What is there to stay is not looked through at every collection: that would hold tokens up.
+            gc.collect()
+            gc.freeze()
             number = asyncio.run(
                 _serve(engine, adapters, model_id, server_options, bound, namespace)
             )
