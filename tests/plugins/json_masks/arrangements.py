@@ -140,7 +140,7 @@ def _spelled(value) -> Iterator[object]:
         yield value
         return
     if isinstance(value, Decimal):
-        yield _raw(str(value))
+        yield float(value) if Decimal(repr(float(value))) == value else _raw(str(value))
     else:
         yield value
     if value == int(value):
