@@ -312,7 +312,7 @@ def test_bad_messages_are_one_line(infernix, tmp_path: Path, content: bytes, exp
         ("--grammar-file", b'root ::= "a" | b', "line 1, column 16"),
         ("--json-schema-file", b"\xff", "UTF-8"),
         ("--json-schema-file", b"{", "line 1"),
-        ("--json-schema-file", b'{"properties": {"a": {"not": {}}}}', "/properties/a"),
+        ("--json-schema-file", b'{"properties": {"a": {"uniqueItems": true}}}', "/properties/a"),
         ("--json-schema-file", b"false", "at the root"),
     ],
 )
