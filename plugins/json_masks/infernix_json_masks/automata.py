@@ -91,7 +91,7 @@ class TextAutomaton:
         return frozenset(found)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def text_automaton(source: StringAutomaton) -> TextAutomaton:
     """The one :class:`TextAutomaton` of an automaton."""
     return TextAutomaton(source)
@@ -134,6 +134,11 @@ class Bounds:
     def bounded(self) -> bool:
         """Whether the length matters at all."""
         return self.minimum > 0 or self.maximum is not None
+
+    @property
+    def standard(self) -> bool:
+        """Worth knowing for all schemas: no count makes states of its own."""
+        return not self.bounded
 
     @property
     def cap(self) -> int:

@@ -46,6 +46,7 @@ class StringContents:
             is unfinished in ``unfinished``.
         outer: The same for outer words, up to the quote, by ascending ``outer_rest``: the place of what
             follows the quote in ``rests``.
+        outer_text: Per outer word, the text before the quote.
         outer_at: Places in ``outer`` by the text before the quote, for single texts.
     """
 
@@ -67,6 +68,7 @@ class StringContents:
     outer_length: Indices
     outer_rest: Indices
     rests: Words
+    outer_text: tuple[str, ...]
     outer_at: dict[str, tuple[int, ...]]
     _states: OrderedDict[tuple[int, int], tuple[TextAutomaton, Nodes]] = field(
         init=False, factory=OrderedDict, repr=False
@@ -93,6 +95,12 @@ class StringContents:
         first, last = np.searchsorted(self.inner_length[order], [least, most + 1]).tolist()
         chosen = order[first:last]
         return self.inner[chosen], self.inner_node[chosen], self.inner_length[chosen]
+
+    @cached_property
+    def quoted(self) -> NDArray[np.bool_]:
+        """Per outer word, whether another quote follows the one that leaves the string."""
+        flags = np.fromiter((b'"' in word for word in self.rests.words), dtype=bool)
+        return flags[self.outer_rest]
 
     @cached_property
     def leaving(self) -> Words:
@@ -287,5 +295,6 @@ def _read(tails: Sequence[bytes], first: int) -> StringContents:
         outer_length=outer_length,
         outer_rest=rest_of,
         rests=rests,
+        outer_text=tuple(entry[4] for entry in outer),
         outer_at={text: tuple(places) for text, places in outer_at.items()},
     )

@@ -34,8 +34,12 @@ _FIRST: Final = np.ones(1, dtype=bool)
 #: Ranges of at most so many words are read word by word.
 _FEW_WORDS: Final = 12
 
-#: Summaries that are kept, for one grammar and for all of them together.
-MAX_SUMMARIES: Final = 1 << 12
+#: Bytes of summaries that are kept for one grammar, and for all of them together.
+MAX_SUMMARY_BYTES: Final = 32 << 20
+MAX_SHARED_BYTES: Final = 64 << 20
+
+#: More words than these are kept as a row of bits.
+_MANY_WORDS: Final = 2048
 
 
 @frozen(eq=False)
@@ -47,12 +51,14 @@ class Mask:
         places: Words of the mask that differ from the base, ascending.
         values: Their bits.
         empty: Nothing is legal.
+        own: The base is this mask's alone.
     """
 
     base: MaskRow | None
     places: NDArray[np.intp]
     values: NDArray[np.int32]
     empty: bool
+    own: bool = False
 
     def write(self, row: MaskRow) -> bool:
         """Writes the whole row; whether anything is legal."""
@@ -66,7 +72,8 @@ class Mask:
     @property
     def memory_size(self) -> int:
         """Bytes, the shared base left out."""
-        return 200 + self.places.nbytes + self.values.nbytes
+        row = self.base.nbytes if self.own and self.base is not None else 0
+        return 200 + self.places.nbytes + self.values.nbytes + row
 
 
 @frozen(eq=False)
@@ -91,18 +98,21 @@ class Summary:
     Attributes:
         inner: Places of words that do not lead out of it.
         base: Such words as a row of tokens, besides; only for the vocabulary's own list.
+        own: Nobody else has the row.
         exits: Words that lead out of it, and go on with what is below.
     """
 
     inner: Indices
     base: MaskRow | None
+    own: bool
     exits: tuple[Exits, ...]
 
     @property
     def memory_size(self) -> int:
         """Approximate bytes, what it shares with others left out."""
         exits = sum(200 + each.rests.nbytes + each.places.nbytes for each in self.exits)
-        return 400 + self.inner.nbytes + exits
+        row = self.base.nbytes if self.own and self.base is not None else 0
+        return 400 + self.inner.nbytes + exits + row
 
 
 @define(eq=False)
@@ -113,6 +123,7 @@ class _Found:
         places: Words that do not lead out, as places.
         groups: The same, as arrays of places.
         bases: The same, as rows of token bits.
+        own_rows: How many of the rows nobody else has.
         left: Words that lead out: what is left of them, and their places.
         exits: The same, many at once.
     """
@@ -120,6 +131,7 @@ class _Found:
     places: list[int] = field(factory=list)
     groups: list[Indices] = field(factory=list)
     bases: list[MaskRow] = field(factory=list)
+    own_rows: int = 0
     left: list[tuple[bytes, int]] = field(factory=list)
     exits: list[Exits] = field(factory=list)
 
@@ -136,11 +148,16 @@ class MaskMaker:
     index: TokenIndex
     _summaries: dict[tuple[Frame, int], tuple[Summary, Words]] = field(init=False, factory=dict)
     _summary_bytes: int = field(init=False, default=0)
+    _flag_bytes: int = field(init=False, default=0)
 
     @property
     def memory_size(self) -> int:
         """Approximate bytes of what is kept for this machine alone."""
-        return self._summary_bytes
+        return self._summary_bytes + self._flag_bytes
+
+    def forget(self) -> None:
+        """Drops it, as the machine drops its configurations."""
+        self._summaries, self._summary_bytes, self._flag_bytes = {}, 0, 0
 
     def mask(self, configuration: Configuration, tokens: list[int], bases: list[MaskRow]) -> Mask:
         """The mask of a configuration at the beginning of a token.
@@ -169,7 +186,7 @@ class MaskMaker:
         at, values = _bits(ids)
         if base is not None and len(at):
             values = values | base[at]
-        return Mask(base, at, values, empty=base is None and not len(at))
+        return Mask(base, at, values, base is None and not len(at), len(bases) > 1)
 
     def _through(self, summary: Summary, thread: Thread) -> list[Indices]:
         """The words that lead out of a thread's frame and fit what is below."""
@@ -197,13 +214,13 @@ class MaskMaker:
                     flags[places] = True
         # The words are kept, so that their identity stays theirs.
         configuration.flags[id(words)] = flags, words
+        self._flag_bytes += 100 + flags.nbytes
         return flags
 
     def _summary(self, frame: Frame, words: Words) -> Summary:
         """What a frame makes of a list of words; made once."""
         key = frame, id(words)
-        kept = self.index.summaries if frame.shared else self._summaries
-        known = kept.get(key)
+        known = (self.index.summaries if frame.shared else self._summaries).get(key)
         if known is not None:
             return known[0]
         found = _Found()
@@ -217,14 +234,24 @@ class MaskMaker:
         exits = found.exits
         if found.left:
             exits = [*exits, self._exits(found.left)]
-        summary = Summary(found.inner(), base, tuple(exits))
-        if len(kept) >= MAX_SUMMARIES:
-            kept.clear()
-            self._summary_bytes *= frame.shared
-        if not frame.shared:
-            self._summary_bytes += summary.memory_size
-        kept[key] = summary, words
+        own = len(found.bases) > 1 or found.own_rows > 0
+        summary = Summary(found.inner(), base, own, tuple(exits))
+        self._keep(frame, words, summary)
         return summary
+
+    def _keep(self, frame: Frame, words: Words, summary: Summary) -> None:
+        """Keeps a summary; all are dropped when they take too much, since any can be made again."""
+        index, size = self.index, summary.memory_size
+        if frame.shared:
+            if index.summary_bytes + size > MAX_SHARED_BYTES:
+                index.summaries, index.summary_bytes = {}, 0
+            index.summaries[frame, id(words)] = summary, words
+            index.summary_bytes += size
+            return
+        if self._summary_bytes + size > MAX_SUMMARY_BYTES:
+            self._summaries, self._summary_bytes = {}, 0
+        self._summaries[frame, id(words)] = summary, words
+        self._summary_bytes += size
 
     def _exits(self, left: list[tuple[bytes, int]]) -> Exits:
         pairs = sorted(set(left))
@@ -419,6 +446,7 @@ class MaskMaker:
                 base = self.index.matched_row(contents, automaton, state, states)
                 if certain < contents.longest:
                     base = base & self.index.inner_row(contents, certain)
+                    found.own_rows += 1
                 found.bases.append(base)
             else:
                 alive = states[contents.inner_node] != 0
@@ -430,8 +458,13 @@ class MaskMaker:
             if bounds.maximum is not None:
                 most = min(most, bounds.maximum - used)
             places, nodes, lengths = contents.inner_between(max(certain, -1) + 1, most)
-            ok = _viable(bounds, states[nodes], used + lengths)
-            found.groups.append(places[ok])
+            chosen = places[_viable(bounds, states[nodes], used + lengths)]
+            if row and len(chosen) > _MANY_WORDS:
+                # Many words take less room as a row of bits.
+                found.bases.append(self.index.row_of(self.index.words.numbers_of(chosen)))
+                found.own_rows += 1
+            else:
+                found.groups.append(chosen)
         found.groups.append(self._open(contents, bounds, used, states))
         ends: NDArray[np.bool_] = automaton.source.accepting[states[contents.outer_node]]
         if bounds.maximum is not None:
@@ -481,16 +514,19 @@ class MaskMaker:
         for name in frame.taken:
             assert frame.prefix is not None
             ends[list(contents.outer_at.get(name[len(frame.prefix) :], ()))] = False
-        if not frame.progress.plan.tracked:
-            after = self.machine.configuration(frame.closed(None, thread.below))
+        after = self.machine.configuration(frame.closed(None, thread.below))
+        if not frame.progress.tracks:
             self._behind(contents, after, np.flatnonzero(ends), found)
             return
-        # Where a name's text matters for what follows, one name at a time.
-        for text, outer in contents.outer_at.items():
-            if ends[outer[0]]:
-                name = (frame.prefix or "") + text
-                after = self.machine.configuration(frame.closed(name, thread.below))
-                self._behind(contents, after, np.asarray(outer, dtype=np.int64), found)
+        # A name's text matters for the names after it alone: for words that hold another quote.
+        quoted = contents.quoted
+        self._behind(contents, after, np.flatnonzero(ends & ~quoted), found)
+        for index in np.flatnonzero(ends & quoted).tolist():
+            name = (frame.prefix or "") + contents.outer_text[index]
+            after = self.machine.configuration(frame.closed(name, thread.below))
+            if after is not None:
+                rest = contents.rests.words[int(contents.outer_rest[index])]
+                self._read(rest, int(contents.outer[index]), 0, after, found)
 
     def _behind(
         self,
@@ -533,7 +569,7 @@ def _lifted(exits: Exits, words: Words, fits: NDArray[np.bool_]) -> Exits:
     return Exits(exits.words, rests[kept], words.numbers[positions[kept]])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _name_bounds(names: TextAutomaton | None) -> Bounds:
     """The bounds of undeclared names: none but their automaton."""
     return Bounds(names, 0, None)

@@ -15,6 +15,9 @@ from infernix_json_masks.machine import Configuration, Machine, State
 from infernix_json_masks.masks import Mask, MaskMaker
 from infernix_json_masks.vocabulary import TokenIndex
 
+#: What one grammar keeps at most of what it found out.
+MAX_GRAMMAR_BYTES = 96 << 20
+
 #: Approximate bytes of one interned configuration with its threads and frames.
 _CONFIGURATION_BYTES = 900
 _MATCHER_BYTES = 200
@@ -40,6 +43,12 @@ class JsonGrammar:
         """Approximate bytes held; grows while it is used."""
         states = self.machine.size * _CONFIGURATION_BYTES + self._maker.memory_size
         return self.source_size + states + self._mask_bytes
+
+    def forget(self) -> None:
+        """Drops what can be found out again. Requests go on from the configurations that they hold."""
+        self.machine.forget()
+        self._maker.forget()
+        self._mask_bytes = 0
 
     def start(self, prefix: Sequence[bytes | int] = ()) -> JsonMatcher:
         """A matcher that has accepted ``prefix``: bytes as text, ints as token ids.
@@ -72,6 +81,8 @@ class JsonGrammar:
                     bases.append(self.index.any_row(point.excluded))
                 elif isinstance(point, End):
                     tokens += self.index.end_ids
+            if self.memory_size > MAX_GRAMMAR_BYTES:
+                self.forget()
             found = configuration.mask = self._maker.mask(configuration, tokens, bases)
             self._mask_bytes += found.memory_size
         return found

@@ -285,8 +285,13 @@ class Progress:
     def after_other(self, name: str) -> Progress:
         """Behind an undeclared one."""
         plan = self.plan
-        used = self.used | {name} if plan.tracked else self.used
+        used = self.used | {name} if self.tracks else frozenset()
         return Progress(plan, len(plan.shape.members), self._counted(), used)
+
+    @property
+    def tracks(self) -> bool:
+        """Whether the next undeclared name matters for those after it: more different ones must come."""
+        return self.plan.tracked and self.count + 1 < self.plan.shape.minimum
 
     def names(self, below: Below) -> list[State]:
         """The states behind a name's opening quote."""
@@ -559,7 +564,7 @@ class InOtherName(Frame):
     def extended(self, text: str) -> str | None:
         """The prefix after more characters."""
         plan = self.progress.plan
-        if plan.tracked:
+        if self.progress.tracks:
             return (self.prefix or "") + text
         if self.prefix is None:
             return None

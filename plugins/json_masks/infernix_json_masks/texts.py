@@ -48,7 +48,7 @@ class InString(Frame):
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
-        return True
+        return self.bounds.standard
 
     def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Frame`."""

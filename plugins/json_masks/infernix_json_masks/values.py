@@ -50,13 +50,13 @@ OPEN_OBJECT = 0x7B
 OPEN_ARRAY = 0x5B
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _bounds(shape: StringShape) -> Bounds:
     automaton = text_automaton(shape.automaton) if shape.automaton is not None else None
     return Bounds(automaton, shape.minimum, shape.maximum)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _number(shape: IntegerShape | NumberShape) -> ScalarTexts:
     texts = integer_texts(shape) if isinstance(shape, IntegerShape) else number_texts(shape)
     return ScalarTexts.automaton(text_automaton(texts))
@@ -249,7 +249,7 @@ class Plans:
 _LEAF_SHAPES = (NullShape, BooleanShape, IntegerShape, NumberShape, StringShape)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def _leaf(shapes: tuple[Shape, ...]) -> ValuePlan:
     plan = Plans(ReducedSchema((shapes,)))._plan(shapes)
     plan.shared = True

@@ -31,6 +31,7 @@ class TokenIndex:
     """A vocabulary's text tokens, and what is known about them for all schemas.
 
     Attributes:
+        summary_bytes: Approximate size of ``summaries``.
         summaries: What frames that belong to no single schema make of lists of words.
     """
 
@@ -42,6 +43,7 @@ class TokenIndex:
     _any: dict[frozenset[int], MaskRow] = field(init=False, factory=dict)
     _lists: dict[tuple[bytes, ...], Words] = field(init=False, factory=dict)
     summaries: dict[tuple[Frame, int], tuple[Summary, Words]] = field(init=False, factory=dict)
+    summary_bytes: int = field(init=False, default=0)
 
     @cached_property
     def words(self) -> Words:
@@ -120,4 +122,6 @@ class TokenIndex:
     def memory_size(self) -> int:
         """Approximate bytes of what is shared by all grammars."""
         rows = sum(map(len, self._rows.values())) + len(self._matched) + len(self._any)
-        return self.words.memory_size + rows * 4 * self.vocabulary.words
+        lists = sum(words.memory_size for words in list(self._lists.values()))
+        own = self.words.memory_size + lists + self.summary_bytes
+        return own + rows * 4 * self.vocabulary.words
