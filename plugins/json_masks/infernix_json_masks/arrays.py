@@ -7,7 +7,14 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from infernix_constraints.json_schema import ArrayShape
+from infernix_constraints.json_schema import (
+    ArrayShape,
+    ArrayValue,
+    ObjectValue,
+    Value,
+    scalar_text,
+)
+from infernix_json_masks.characters import QUOTE
 from infernix_json_masks.machine import (
     BLANKS,
     MAX_BLANKS,
@@ -17,10 +24,60 @@ from infernix_json_masks.machine import (
     State,
     popped,
 )
+from infernix_json_masks.texts import TextRange, TextSet
 from infernix_json_masks.values import BeforeValue, Plans, ValuePlan
 
 CLOSE: Final = 0x5D
+
+#: Sets of values that did not occur yet which one array keeps.
+_LEFT_KEPT: Final = 64
 COMMA: Final = 0x2C
+
+
+@define(eq=False)
+class UniqueValues:
+    """The values of an array in which each occurs at most once, by how they are written.
+
+    Attributes:
+        strings: The place of each string.
+        scalars: The place of each other scalar, by its text.
+        others: The places of objects and arrays.
+    """
+
+    strings: dict[str, int]
+    scalars: dict[str, int]
+    others: list[int]
+
+    @classmethod
+    def of(cls, values: Sequence[Value]) -> UniqueValues:
+        """Sorts them by kind."""
+        made = cls({}, {}, [])
+        for place, value in enumerate(values):
+            if isinstance(value, str):
+                made.strings[value] = place
+            elif isinstance(value, ArrayValue | ObjectValue):
+                made.others.append(place)
+            else:
+                made.scalars[scalar_text(value)] = place
+        return made
+
+
+@define(eq=False)
+class UniqueLeft:
+    """The scalars that did not occur yet; None where there are none."""
+
+    strings: TextSet | None
+    scalars: TextSet | None
+
+    @classmethod
+    def of(cls, values: UniqueValues, used: int) -> UniqueLeft:
+        """Those whose bit is not set."""
+
+        def texts(places: dict[str, int]) -> TextSet | None:
+            found = [text for text, place in places.items() if not used >> place & 1]
+            return TextSet.of(found) if found else None
+
+        return cls(texts(values.strings), texts(values.scalars))
 
 
 @define(eq=False)
@@ -38,12 +95,15 @@ class ArrayPlan:
     shared: bool = False
     prefix: Sequence[Callable[[], ValuePlan]] | None = None
     cap: int = field(init=False)
+    unique: UniqueValues = field(init=False)
+    _left: dict[int, UniqueLeft] = field(init=False, factory=dict)
     _single: dict[int, ValuePlan] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         shape = self.shape
         size = len(shape.prefix if self.prefix is None else self.prefix)
         self.cap = max(shape.minimum, shape.maximum or 0, size)
+        self.unique = UniqueValues.of(shape.unique or ())
 
     def open(self, below: Below, machine: Machine) -> list[State]:
         """The states behind the opening bracket: the end, and each first item."""
@@ -59,6 +119,16 @@ class ArrayPlan:
         if position < len(shape.prefix):
             return self.plans.node(shape.prefix[position])
         return None if shape.items is None else self.plans.node(shape.items)
+
+    def left(self, used: int) -> UniqueLeft:
+        """The values that did not occur yet."""
+        found = self._left.get(used)
+        if found is None:
+            found = UniqueLeft.of(self.unique, used)
+            if len(self._left) >= _LEFT_KEPT:
+                self._left = {}
+            found = self._left.setdefault(used, found)
+        return found
 
     def value(self, index: int) -> ValuePlan:
         """The plan of one of the values that occur once each."""
@@ -101,8 +171,8 @@ class Items:
         count = min(self.count + 1, plan.cap)
         if shape.unique is not None:
             return [
-                (plan.value(index), Items(plan, count, 0, self.used | 1 << index))
-                for index in range(len(shape.unique))
+                (plan.value(index), self.after(index))
+                for index in plan.unique.others
                 if not self.used >> index & 1
             ]
         contains = shape.contains
@@ -121,13 +191,126 @@ class Items:
             found.append((plan.plans.node(contains.other), other))
         return found
 
+    @property
+    def full(self) -> bool:
+        """Whether no item may come any more."""
+        maximum = self.plan.shape.maximum
+        return maximum is not None and self.count >= maximum
+
+    def after(self, index: int) -> Items:
+        """Behind one of the values that occur once each."""
+        count = min(self.count + 1, self.plan.cap)
+        return Items(self.plan, count, 0, self.used | 1 << index)
+
     def next_values(self, below: Below, machine: Machine) -> list[State]:
         """The states before the next item."""
         blanks = self.plan.plans.blanks
-        return [
+        states: list[State] = []
+        if self.plan.shape.unique is not None and not self.full:
+            states.append((BeforeUnique(self, blanks), below))
+        return states + [
             (BeforeValue(value, blanks), (machine.thread(AfterItem(after, blanks), below),))
             for value, after in self.options()
         ]
+
+
+@frozen(cache_hash=True)
+class BeforeUnique(Frame):
+    """Where a scalar is due that did not occur yet."""
+
+    items: Items
+    blanks: int = 0
+
+    @property
+    def room(self) -> int | None:
+        """See :class:`Frame`."""
+        return MAX_BLANKS - self.blanks
+
+    def unblanked(self) -> Frame:
+        """See :class:`Frame`."""
+        return BeforeUnique(self.items)
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte in BLANKS:
+            after = self.blanks + 1
+            return ((BeforeUnique(self.items, after), below),) if after <= MAX_BLANKS else ()
+        left = self.items.plan.left(self.items.used)
+        if byte == QUOTE:
+            if left.strings is None:
+                return ()
+            return ((InUniqueText(self.items, TextRange.whole(left.strings)), below),)
+        if left.scalars is None:
+            return ()
+        return InUniqueScalar(self.items, TextRange.whole(left.scalars)).step(byte, below, machine)
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        left = self.items.plan.left(self.items.used)
+        found = set(BLANKS)
+        if left.strings is not None:
+            found.add(QUOTE)
+        if left.scalars is not None:
+            found.update(left.scalars.following(0, len(left.scalars.texts), 0))
+        return found
+
+
+@frozen(cache_hash=True)
+class InUniqueText(Frame):
+    """Inside a string that did not occur yet."""
+
+    items: Items
+    range: TextRange
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        plan = self.items.plan
+        if byte == QUOTE and not self.range.spelling:
+            text = self.range.finished
+            if text is None:
+                return ()
+            after = self.items.after(plan.unique.strings[text])
+            return ((AfterItem(after, plan.plans.blanks), below),)
+        range_ = self.range.step(byte)
+        return ((InUniqueText(self.items, range_), below),) if range_ is not None else ()
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return self.range.bytes()
+
+
+@frozen(cache_hash=True)
+class InUniqueScalar(Frame):
+    """Inside a bare scalar that did not occur yet. Where one ends, the array goes on beside it."""
+
+    items: Items
+    range: TextRange
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        plan = self.items.plan
+        texts, low, high, depth = (
+            self.range.texts,
+            self.range.low,
+            self.range.high,
+            self.range.depth,
+        )
+        low, high = texts.narrow(low, high, depth, chr(byte))
+        if low >= high:
+            return ()
+        after = TextRange(texts, low, high, depth + 1)
+        states: list[State] = []
+        text = after.finished
+        if text is not None:
+            items = self.items.after(plan.unique.scalars[text])
+            states.append((AfterItem(items, plan.plans.blanks), below))
+        if text is None or high - low > 1:
+            states.append((InUniqueScalar(self.items, after), below))
+        return states
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return self.range.texts.following(self.range.low, self.range.high, self.range.depth)
 
 
 @frozen(cache_hash=True)

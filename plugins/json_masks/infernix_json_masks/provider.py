@@ -7,7 +7,14 @@ from collections.abc import Iterable
 import numpy as np
 from attrs import define, field
 
-from infernix_constraints.json_schema import ObjectShape, ReducedSchema, reduce_schema
+from infernix_constraints.json_schema import (
+    ArrayShape,
+    ArrayValue,
+    ObjectShape,
+    ObjectValue,
+    ReducedSchema,
+    reduce_schema,
+)
 from infernix_constraints.json_schema.describe import describe_schema
 from infernix_constraints.json_schema.graph import Note
 from infernix_constraints.strings.limits import TooManyStates
@@ -23,6 +30,9 @@ from infernix_json_masks.vocabulary import TokenIndex
 
 #: JsonObject as a schema.
 _OBJECT = '{"type": "object"}'
+
+#: Constant objects and arrays among the items of one array.
+MAX_COMPOSITES = 256
 
 #: Notes that a grammar carries.
 MAX_NOTES = 32
@@ -123,7 +133,7 @@ class JsonMasks:
             constraint = node.constraint
             assert isinstance(constraint, JsonObject | JsonSchema)
             schema = reduce_schema(_source(constraint))
-            _check_names(schema)
+            _check_limits(schema)
             notes.update(dict.fromkeys(map(note_text, schema.notes)))
             size += _NODE_BYTES * len(schema.nodes)
             plans = Plans(schema, constraint.compact)
@@ -154,20 +164,31 @@ def _source(constraint: OutputConstraint) -> str:
     return constraint.source if isinstance(constraint, JsonSchema) else _OBJECT
 
 
-def _check_names(schema: ReducedSchema) -> None:
-    """Makes the automata of undeclared names, which may be too large, before anything depends on them."""
+def _check_limits(schema: ReducedSchema) -> None:
+    """Refuses what would make single masks slow, and makes what may be too large before anything needs it."""
     for shapes in schema.nodes:
         for shape in shapes:
             if isinstance(shape, ObjectShape):
-                for other in shape.others:
-                    try:
-                        undeclared_names(shape, other)
-                    except TooManyStates as error:
-                        raise UnsupportedSchema(
-                            "the names of undeclared members, without the declared ones, take too large "
-                            "an automaton",
-                            hint="simpler patternProperties or propertyNames",
-                        ) from error
+                _check_names(shape)
+            elif isinstance(shape, ArrayShape) and shape.unique is not None:
+                found = sum(isinstance(each, ArrayValue | ObjectValue) for each in shape.unique)
+                if found > MAX_COMPOSITES:
+                    raise UnsupportedSchema(
+                        f"{found} constant objects and arrays, each at most once, are too many",
+                        location=Location(keyword="uniqueItems"),
+                        hint=f"at most {MAX_COMPOSITES}",
+                    )
+
+
+def _check_names(shape: ObjectShape) -> None:
+    for other in shape.others:
+        try:
+            undeclared_names(shape, other)
+        except TooManyStates as error:
+            raise UnsupportedSchema(
+                "the names of undeclared members, without the declared ones, take too large an automaton",
+                hint="simpler patternProperties or propertyNames",
+            ) from error
 
 
 def _check(language: Language) -> None:
