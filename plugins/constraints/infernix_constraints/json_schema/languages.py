@@ -18,7 +18,7 @@ from infernix_constraints.strings.algebra import (
 )
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.formats import format_automaton
-from infernix_constraints.strings.limits import TooManyStates
+from infernix_constraints.strings.limits import TooManyParts, TooManyStates
 from infernix_constraints.strings.pattern import from_pattern
 from infernix_constraints.strings.texts import has_length_between, of_texts
 from infernix_core.errors import InvalidRegex, Location, UnsupportedSchema
@@ -54,7 +54,7 @@ class Test:
         except InvalidRegex as error:
             place = error.location.offset if error.location is not None else None
             raise UnsupportedSchema(
-                f"the pattern {_short(self.text)!r} cannot be enforced: {error.message}"
+                f"the pattern {short(self.text)!r} cannot be enforced: {error.message}"
                 + (f" at character {place}" if place is not None else ""),
                 location=self.location,
                 hint=error.hint,
@@ -89,7 +89,8 @@ def _built(keyword: str, text: str, negated: bool) -> StringAutomaton | Exceptio
     return found
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A text for a message."""
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -193,18 +194,34 @@ def classes(
         return [(within, frozenset())]
     found: list[tuple[StringAutomaton | None, frozenset[int]]] = []
     try:
-        for places, language in partition(languages):
+        for places, language in _parts(languages, within):
             names = language if within is None else intersection(language, within)
             if not names.empty:
                 found.append((names, places))
+        if len(found) > MAX_CLASSES:
+            raise TooManyParts
     except TooManyStates as error:
         raise too_many_states(location) from error
-    if len(found) > MAX_CLASSES:
+    except TooManyParts as error:
         raise UnsupportedSchema(
             f"the patterns sort member names into more than {MAX_CLASSES} classes",
             location=location,
-        )
+        ) from error
     return found
+
+
+def _parts(
+    languages: Sequence[StringAutomaton], within: StringAutomaton | None
+) -> tuple[tuple[frozenset[int], StringAutomaton], ...]:
+    """The classes of all strings, or where they are too many, of those within."""
+    try:
+        return partition(languages, MAX_CLASSES)
+    except TooManyParts:
+        if within is None:
+            raise
+    # What is not within may be a part of its own.
+    inner = [intersection(language, within) for language in languages]
+    return partition(inner, MAX_CLASSES + 1)
 
 
 def of_names(names: Iterable[str], location: Location) -> StringAutomaton:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from infernix_constraints.grammar import SURROGATES
 from infernix_constraints.strings.automaton import StringAutomaton
-from infernix_constraints.strings.limits import check_raw_size
+from infernix_constraints.strings.limits import TooManyParts, TooManyStates, check_raw_size
 from infernix_constraints.strings.minimal import canonical, distinct_columns, equivalence, nothing
 
 #: Pairs of a product that are looked at together.
 _AT_ONCE: Final = 4096
+#: Cells of a partition's common table, once per part: a few seconds' work.
+_MAX_PARTED_CELLS: Final = 1 << 21
 
 _State = TypeVar("_State", bound=Hashable)
 
@@ -256,16 +258,21 @@ def concatenation(first: StringAutomaton, second: StringAutomaton) -> StringAuto
 
 
 def partition(
-    automata: Sequence[StringAutomaton],
+    automata: Sequence[StringAutomaton], limit: int | None = None
 ) -> tuple[tuple[frozenset[int], StringAutomaton], ...]:
     """Every string by which of the languages it is in.
+
+    Args:
+        automata: The languages.
+        limit: Parts that there may be; None is any number.
 
     Returns:
         The sets of indices that occur, the empty one included, each with its strings; disjoint, and all
         strings together. Sorted by the indices.
 
     Raises:
-        TooManyStates: The common automaton is too large.
+        TooManyParts: There are more than ``limit``.
+        TooManyStates: The common automaton is too large, by itself or for so many parts.
     """
     machine, labels = _Machine.of(everything()), [frozenset[int]()]
     label_of = np.array([-1, 0])
@@ -275,6 +282,9 @@ def partition(
             pairs.left == 0, -1, label_of[pairs.left] * 2 + automaton.accepting[pairs.right]
         )
         present, inverse = np.unique(codes, return_inverse=True)
+        # Further languages split these parts and merge none.
+        if limit is not None and len(present) - 1 > limit:
+            raise TooManyParts(f"the languages have more than {limit} parts")
         blocks = equivalence(pairs.table, inverse.reshape(-1).astype(np.int32))
         # State 0 stays first: blocks are numbered by label before they split, and 0 has the least one alone.
         member = np.zeros(int(blocks.max()) + 1, np.int64)
@@ -290,6 +300,8 @@ def partition(
             for code in present[1:].tolist()
         ]
         label_of = inverse.reshape(-1)[member] - 1
+    if len(labels) * machine.table.size > _MAX_PARTED_CELLS:
+        raise TooManyStates(f"its parts have more than {_MAX_PARTED_CELLS} transitions")
     languages = [
         (
             label,

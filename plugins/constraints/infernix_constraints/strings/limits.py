@@ -19,6 +19,10 @@ class TooManyStates(Exception):
     """A language whose automaton is too large to build. The text says which limit, in one line."""
 
 
+class TooManyParts(Exception):
+    """A partition with more parts than its caller takes. The text says how many those are, in one line."""
+
+
 def check_size(states: int, classes: int) -> None:
     """Refuses a result that is too large.
 

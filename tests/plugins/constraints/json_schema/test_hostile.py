@@ -6,9 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from functools import reduce
 
 import pytest
+
+from infernix_constraints.json_schema import reduce_schema
+from infernix_core.errors import UnsupportedSchema
 
 MAX_SECONDS = 5
 MAX_MEMORY = 512 << 20
@@ -80,6 +84,12 @@ HOSTILE = {
     "patterns of names": lambda: {
         "patternProperties": {f"a.*b{n}.*c": {"maximum": n} for n in range(60)}
     },
+    "large classes of names": lambda: {
+        "patternProperties": {
+            "a[^]{8}": {"maxLength": 1},
+            **{letter: {"maximum": n} for n, letter in enumerate("cdefghi")},
+        }
+    },
     "deep subset construction": lambda: {"type": "string", "pattern": "(a|b)*a(a|b){25}$"},
     "large patterns": lambda: {
         "properties": {
@@ -119,3 +129,26 @@ def test_hostile_schemas_are_cheap(name: str):
     assert done.returncode == 0, done.stderr[-2000:]
     verdict, seconds = done.stdout.splitlines()
     assert float(seconds) < MAX_SECONDS, verdict
+
+
+@pytest.mark.parametrize("count", [9, 14, 40])
+def test_too_many_classes_of_names_are_refused_before_they_are_told_apart(count: int):
+    patterns = {chr(0x4E00 + n): {"minimum": n} for n in range(count)}
+    begin = time.process_time()
+    for also in ({}, {"propertyNames": {"maxLength": 9}}):
+        with pytest.raises(UnsupportedSchema, match="into more than 256 classes"):
+            reduce_schema(json.dumps({"type": "object", "patternProperties": patterns, **also}))
+    assert time.process_time() - begin < 1
+
+
+def test_as_many_classes_of_names_as_there_may_be():
+    patterns = {chr(0x4E00 + n): {"minimum": n} for n in range(8)}
+    for also in ({}, {"propertyNames": {"maxLength": 9}}):
+        reduce_schema(json.dumps({"type": "object", "patternProperties": patterns, **also}))
+
+
+def test_classes_of_names_count_where_names_are_admitted():
+    patterns = {chr(0x4E00 + n): {"minimum": n} for n in range(40)}
+    few = {"propertyNames": {"maxLength": 1}}
+    reduced = reduce_schema(json.dumps({"type": "object", "patternProperties": patterns, **few}))
+    assert len(reduced.nodes[0][0].others) == 41

@@ -14,7 +14,7 @@ from infernix_constraints.strings.algebra import (
     partition,
     union,
 )
-from infernix_constraints.strings.limits import TooManyStates
+from infernix_constraints.strings.limits import TooManyParts, TooManyStates
 from infernix_constraints.strings.memo import remembered
 from infernix_constraints.strings.minimal import nothing
 from infernix_constraints.strings.pattern import from_pattern
@@ -101,6 +101,15 @@ def test_partition_of_patterns():
     assert parts[frozenset()] == from_pattern("^(?!a)[^]*(?<!b)$")
     assert partition([everything(), nothing()]) == ((frozenset({0}), everything()),)
     assert partition([]) == ((frozenset(), everything()),)
+
+
+def test_a_partition_ends_where_it_has_too_many_parts():
+    letters = [from_pattern(letter) for letter in "abc"]
+    assert len(partition(letters, 8)) == 8
+    with pytest.raises(TooManyParts, match="more than 7 parts"):
+        partition(letters, 7)
+    with pytest.raises(TooManyStates, match="parts have more than"):
+        partition([from_pattern("a[^]{8}"), *map(from_pattern, "cdefghi")])
 
 
 def test_a_function_of_states():
