@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 
 from attrs import define, field
 
@@ -12,6 +13,7 @@ from infernix_constraints.json_schema.graph import (
     BooleanShape,
     FiniteShape,
     IntegerShape,
+    Note,
     NullShape,
     NumberShape,
     ObjectShape,
@@ -76,6 +78,10 @@ class Draft:
         conjunctions: The conjunctions.
         satisfiable: Whether a conjunction may have values; False only when it has none.
         forgiving: A node that cannot be expressed counts as one that generates something.
+        order: The conjunction of each node.
+        nodes: The shapes of each node; None where it cannot be expressed.
+        reasons: Why nodes lack values.
+        untyped: The nodes where no type is named, each with the reason why it holds no object, if that was plain.
     """
 
     conjunctions: Conjunctions
@@ -84,9 +90,11 @@ class Draft:
     order: list[Conjunction] = field(init=False, factory=list)
     nodes: dict[int, tuple[Shape, ...] | None] = field(init=False, factory=dict)
     reasons: dict[int, UnsatisfiableSchema] = field(init=False, factory=dict)
+    untyped: dict[int, UnsatisfiableSchema | None] = field(init=False, factory=dict)
     _index: dict[Conjunction, int] = field(init=False, factory=dict)
     _verdicts: dict[int, bool] = field(init=False, factory=dict)
     _alive: set[int] = field(init=False, factory=set)
+    _reached: set[int] = field(init=False, factory=set)
     _counted: set[Shape] = field(init=False, factory=set)
     exhausted: bool = field(init=False, default=False)
     _total: int = field(init=False, default=0)
@@ -123,6 +131,8 @@ class Draft:
             self.nodes[node] = None
             return None
         self.nodes[node] = shapes
+        if intersection.untyped:
+            self.untyped[node] = intersection.objectless
         circular = self.conjunctions.expand(conjunction).circular
         if intersection.reasons:
             self.reasons[node] = intersection.reasons[0]
@@ -235,8 +245,14 @@ class Draft:
 
     def explain(self, generating: set[int]) -> UnsatisfiableSchema:
         """Why the root generates nothing."""
-        node, passed = 0, {0}
-        while shapes := self.nodes[node]:
+        return self._explain(0, list(self.nodes[0] or ()), generating)
+
+    def _explain(
+        self, node: int, shapes: Sequence[Shape], generating: set[int]
+    ) -> UnsatisfiableSchema:
+        """Why the first of a node's shapes generates nothing, or why there is none."""
+        passed = {node}
+        while shapes:
             dead = (other for other in needed(shapes[0]) if other not in generating)
             following = next(dead, None)
             if following is None:
@@ -245,8 +261,33 @@ class Draft:
             if following in passed:
                 return endless(self.conjunctions.document.location(self.order[following][0]))
             passed.add(following)
-            node = following
+            node, shapes = following, self.nodes[following] or ()
         return self.reasons[node]
+
+    def objectless(self, generating: set[int]) -> list[Note]:
+        """What of the pruned graph holds values of other types but no object, though no ``type`` says so.
+
+        It speaks about objects then, and its author may not think of the other types.
+        """
+        notes: dict[Note, None] = {}
+        for node in sorted(self._reached & self.untyped.keys()):
+            reason = self.untyped[node]
+            shapes = self.nodes[node] or ()
+            objects = [shape for shape in shapes if isinstance(shape, ObjectShape)]
+            listed = (shape.values for shape in shapes if isinstance(shape, FiniteShape))
+            if any(lives(shape, generating) for shape in objects) or any(
+                isinstance(value, ObjectValue) for value in chain.from_iterable(listed)
+            ):
+                continue
+            if objects:
+                reason = self._explain(node, objects, generating)
+            if reason is not None:
+                at = reason.location
+                if at is None or at.keyword is None:
+                    at = self.conjunctions.document.location(self.order[node][0])
+                text = f"no object fits: {reason.message}"
+                notes[Note(at.pointer or "", at.keyword or "type", text)] = None
+        return list(notes)
 
     def pruned(self, generating: set[int]) -> list[tuple[Shape, ...]]:
         """The nodes reachable from the root, renumbered, without what generates nothing."""
@@ -262,6 +303,7 @@ class Draft:
                             order.append(target)
                     shapes.append(renumbered(kept, index))
             result.append(union_of(shapes))
+        self._reached = set(order)
         return result
 
 

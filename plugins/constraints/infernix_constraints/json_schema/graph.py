@@ -194,7 +194,9 @@ Shape: TypeAlias = (
 
 @frozen
 class Note:
-    """Something in the document that asserts nothing, and that its author might think does.
+    """Something in the document that its author may not think of.
+
+    It asserts nothing, or it leaves no object where other types remain and no ``type`` asks for objects.
 
     Attributes:
         pointer: The schema's position.
@@ -214,7 +216,8 @@ class ReducedSchema:
     Attributes:
         nodes: Each node's alternatives; at least one, all different.
         root: Index of the root's node.
-        notes: What was read and asserts nothing, in document order; titles and descriptions are not listed.
+        notes: What was read and asserts nothing, in document order, but no titles and descriptions; then where
+            no object fits.
     """
 
     nodes: tuple[tuple[Shape, ...], ...]

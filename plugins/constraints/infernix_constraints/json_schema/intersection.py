@@ -8,7 +8,7 @@ from itertools import chain
 from attrs import define, field
 
 from infernix_constraints.json_schema.arrays import array_shapes
-from infernix_constraints.json_schema.assertions import KINDS, Assertions, Key
+from infernix_constraints.json_schema.assertions import ALL_KINDS, KINDS, Assertions, Key
 from infernix_constraints.json_schema.conjunction import Alternative, Conjunction, Conjunctions
 from infernix_constraints.json_schema.graph import (
     BooleanShape,
@@ -37,12 +37,16 @@ class Intersection:
         node: Gives the index of a child conjunction's node.
         satisfiable: Whether a conjunction may have values; False only when it has none.
         reasons: Why types that were admitted hold no value after all.
+        untyped: Some alternative admits every type, as far as types are named.
+        objectless: Why the first such alternative holds no object, if that was plain.
     """
 
     conjunctions: Conjunctions
     node: Callable[[Conjunction], int]
     satisfiable: Callable[[Conjunction], bool]
     reasons: list[UnsatisfiableSchema] = field(init=False, factory=list)
+    untyped: bool = field(init=False, default=False)
+    objectless: UnsatisfiableSchema | None = field(init=False, default=None)
 
     def of(self, conjunction: Conjunction) -> list[Shape]:
         """The shapes of a conjunction's values; none when there is no such value.
@@ -71,12 +75,16 @@ class Intersection:
             return []
         kinds = frozenset(KINDS).intersection(*(each.kinds for each in alternative))
         found: list[Shape] = []
+        untyped = kinds == ALL_KINDS
+        self.untyped = self.untyped or untyped
         for kind in KINDS:
             if kind in kinds:
                 try:
                     found += self._shapes(kind, alternative)
                 except UnsatisfiableSchema as reason:
                     self.reasons.append(reason)
+                    if untyped and kind == "object" and self.objectless is None:
+                        self.objectless = reason
         return found
 
     def _shapes(self, kind: str, alternative: Alternative) -> Sequence[Shape]:

@@ -23,6 +23,7 @@ from infernix_constraints.json_schema.languages import (
     bounded,
     classes,
     of_names,
+    short,
     united,
     without_texts,
 )
@@ -51,6 +52,7 @@ def object_shapes(
         UnsupportedSchema: They cannot be expressed.
     """
     members = _Members(intersection, alternative)
+    members.check_required()
     some = list(chain.from_iterable(each.some_member for each in alternative))
     if not some:
         return [members.shape({})]
@@ -101,7 +103,9 @@ class _Members:
 
     def __attrs_post_init__(self) -> None:
         self.required = {
-            name: each.location("required") for each in self.alternative for name in each.required
+            name: each.location("required" if each.key == each.pointer else None)
+            for each in self.alternative
+            for name in each.required
         }
         properties = chain.from_iterable(each.properties for each in self.alternative)
         self.declared = dict.fromkeys(properties) | dict.fromkeys(self.required)
@@ -119,6 +123,20 @@ class _Members:
             "Properties",
         )
         self.counts.check("members")
+
+    def check_required(self) -> None:
+        """Refuses objects with a required member that no value is admitted for.
+
+        Raises:
+            UnsatisfiableSchema: There is such a member.
+        """
+        assertions = self.intersection.conjunctions.document.assertions
+        for name, location in self.required.items():
+            if any(not assertions(key).kinds for key in self.intersection.child(self.keys(name))):
+                raise UnsatisfiableSchema(
+                    f"{short(name)!r} is required, but no such member is admitted",
+                    location=location,
+                )
 
     def keys(self, name: str) -> list[Key]:
         """The positions that apply to a member."""

@@ -36,7 +36,8 @@ def reduce_schema(source: str) -> ReducedSchema:
     generating = draft.generating()
     if 0 not in generating:
         raise draft.explain(generating)
-    return _share(draft.pruned(generating), tuple(document.notes))
+    nodes = draft.pruned(generating)
+    return _share(nodes, (*document.notes, *draft.objectless(generating)))
 
 
 def _share(nodes: list[tuple[Shape, ...]], notes: tuple[Note, ...]) -> ReducedSchema:

@@ -209,11 +209,11 @@ def test_invalid_schemas(schema, pointer, keyword):
     ("schema", "pointer", "keyword"),
     [
         (False, "", None),
-        ({"type": "object", "required": ["a"], "properties": {"a": False}}, "/properties/a", None),
+        ({"type": "object", "required": ["a"], "properties": {"a": False}}, "", "required"),
         (
             {"type": "object", "required": ["a"], "additionalProperties": False},
-            "/additionalProperties",
-            None,
+            "",
+            "required",
         ),
         ({"enum": []}, "", "enum"),
         ({"enum": [1, 2], "type": "string"}, "", "enum"),
@@ -239,7 +239,7 @@ def test_invalid_schemas(schema, pointer, keyword):
             "multipleOf",
         ),
         ({"type": "object", "minProperties": 2, "maxProperties": 1}, "", "maxProperties"),
-        ({"type": "object", "required": ["b"], "propertyNames": {"pattern": "^a"}}, "", None),
+        ({"type": "object", "required": ["b"], "propertyNames": {"pattern": "^a"}}, "", "required"),
         ({"type": "array", "contains": False}, "", "contains"),
         (
             {"type": "array", "items": {"type": "null"}, "contains": {"type": "string"}},
@@ -261,8 +261,8 @@ def test_invalid_schemas(schema, pointer, keyword):
         ({"type": "string", "not": {"type": "string"}}, "/not", "type"),
         (
             {"type": "object", "unevaluatedProperties": False, "required": ["a"]},
-            "/unevaluatedProperties",
-            None,
+            "",
+            "required",
         ),
         ({"type": "array", "minItems": 2, "maxItems": 1}, "", "maxItems"),
         ({"type": "array", "minItems": 1, "items": False}, "/items", None),
@@ -289,6 +289,62 @@ def test_invalid_schemas(schema, pointer, keyword):
 def test_unsatisfiable_schemas(schema, pointer, keyword):
     error = refused(schema, UnsatisfiableSchema)
     assert error.location == Location(pointer=pointer, keyword=keyword)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "required": ["z"], "additionalProperties": False},
+        {"type": "object", "required": ["a", "z"], "properties": {"z": False}},
+        {"type": "object", "required": ["z"], "patternProperties": {"z": False}},
+        {"type": "object", "required": ["z"], "propertyNames": {"maxLength": 0}},
+        {"type": "object", "required": ["z"], "unevaluatedProperties": False},
+        {"required": ["z"], "allOf": [{"type": "object", "additionalProperties": False}]},
+    ],
+)
+def test_a_required_member_that_is_not_admitted_is_named(schema):
+    error = refused(schema, UnsatisfiableSchema)
+    assert error.location == Location(pointer="", keyword="required")
+    assert error.message == "'z' is required, but no such member is admitted"
+
+
+OBJECTLESS = {"required": ["zz"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "notes"),
+    [
+        (OBJECTLESS, [("", "required")]),
+        ({"properties": {"b": OBJECTLESS, "a": {}}}, [("/properties/b", "required")]),
+        ({"required": ["a"], "properties": {"a": {"enum": []}}}, [("/properties/a", "enum")]),
+        ({"minProperties": 2, "maxProperties": 1}, [("", "maxProperties")]),
+        (
+            {"properties": {"a": {}}, "additionalProperties": False, "minProperties": 2},
+            [("", "type")],
+        ),
+        ({"required": ["a"], "properties": {"a": {"not": {}}}}, [("", "required")]),
+        ({"anyOf": [{"type": "string"}, OBJECTLESS]}, [("/anyOf/1", "required")]),
+        # Objects remain, or were not to be expected, or are ruled out in so many words.
+        ({"anyOf": [{"type": "object"}, OBJECTLESS]}, []),
+        ({"type": ["object", "string"], **OBJECTLESS}, []),
+        ({"not": {"type": "object"}}, []),
+        ({"required": ["a"]}, []),
+        ({"const": 1}, []),
+        ({"enum": [1, {}], "minimum": 1}, []),
+        ({"if": OBJECTLESS, "then": {"minimum": 1}}, []),
+        ({"not": OBJECTLESS, "type": "object"}, []),
+    ],
+)
+def test_objects_that_vanish_beside_other_types_are_noted(schema, notes):
+    found = reduce_schema(json.dumps(schema)).notes
+    assert [(note.pointer, note.keyword) for note in found] == notes
+    for note in found:
+        assert note.text.startswith("no object fits: ")
+
+
+def test_the_note_of_vanished_objects_says_why():
+    (note,) = reduce_schema(json.dumps(OBJECTLESS)).notes
+    assert note.text == "no object fits: 'zz' is required, but no such member is admitted"
 
 
 def test_an_unused_definition_may_assert_what_cannot_be_enforced():
