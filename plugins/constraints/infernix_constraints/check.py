@@ -32,7 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of ``infernix check``."""
     add_constraint_arguments(parser)
     text = parser.add_mutually_exclusive_group()
-    text.add_argument("--text", metavar="TEXT", help="a text to match from its start")
+    text.add_argument(
+        "--text",
+        metavar="TEXT",
+        help="a text to match from its start; --text=TEXT where it begins with -",
+    )
     text.add_argument("--text-file", metavar="FILE", help="the same from a UTF-8 file")
     parser.add_argument(
         "--mask-provider", metavar="NAME", default="xgrammar", help="default: %(default)s"

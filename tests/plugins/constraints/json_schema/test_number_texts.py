@@ -13,6 +13,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from infernix_constraints.json_schema import reduce_schema
 from infernix_constraints.json_schema.graph import IntegerShape, NumberRange, NumberShape
 from infernix_constraints.json_schema.number_texts import integer_texts, number_texts
 from infernix_constraints.json_schema.numbers import Bound, highest, lowest, number_range
@@ -597,3 +598,62 @@ def test_multiples_with_too_many_remainders_are_refused(shape):
     texts = integer_texts if isinstance(shape, IntegerShape) else number_texts
     with pytest.raises(TooManyStates, match=r"more than \d+ (states|digits)"):
         texts(shape)
+
+
+@pytest.mark.parametrize(
+    ("schema", "written", "refused"),
+    [
+        (
+            {"type": "integer"},
+            "0 -9223372036854775808 9223372036854775807",
+            "-0 1.0 1e2 9223372036854775808",
+        ),
+        (
+            {"type": "number", "minimum": -1e30, "maximum": 1e30},
+            "0 0.0 1234567890123456789 12345678901234567 1234567890123456.7 0.00000001 -1.5 "
+            "0.000000012345678901234567 1e5 1.50E+05 1e0 1e-9 1.2345678901234567e3",
+            "-0 -0.0 0e0 12345678901234567890 123456789012345678.0 1234567890123456.78 0.000000001 "
+            "0.00000000 0.5e1 12e3 1.50E+005 1.23456789012345678e3",
+        ),
+        (
+            {"type": "number", "not": {"const": 5}},
+            "6 1e5",
+            "5 5.0 -0 12e3",
+        ),
+        (
+            {"type": "number", "multipleOf": 0.01},
+            "1 1.0 1.50 0.00 9223372036854775807 1234567890123.45",
+            "-0 0e0 1.500 1e2 5e-2 12345678901234.56",
+        ),
+        ({"type": "number", "multipleOf": 3}, "3 3.0", "3.00 3e0 4"),
+        ({"type": "number", "multipleOf": 1e-5}, "1e-5 0.00001 1E-05 0.0001", "1e-4 1e-005 1.5e-4"),
+        (
+            {"type": "number", "not": {"type": "integer"}},
+            "1.50 -0.5 123456789012.345 0.00000000000001",
+            "1.0 1.5e3 1e-5 1234567890123.456 0.000000000000001",
+        ),
+        (
+            {"type": "number", "minimum": 0, "not": {"type": "integer"}},
+            "0.5 0.00000001",
+            "0.000000001",
+        ),
+        (
+            {"type": "number", "not": {"multipleOf": 3}},
+            "1 4.5 9223372036854775807",
+            "3 3.0 4.0 0 4e0",
+        ),
+        (
+            {"type": "number"},
+            f"-0 -0.0 -0.0E+0 0e0 {'1' * 32}.{'1' * 32}e276 1e-324 12e3 1e+05 1.7976931348623157e308",
+            f"{'1' * 33} 1.{'1' * 33} 12e277 12e-325 1e309 1e-400 1e+005",
+        ),
+    ],
+)
+def test_the_documented_forms(schema, written, refused):
+    shapes = reduce_schema(json.dumps(schema)).nodes[0]
+    texts = [
+        integer_texts(shape) if isinstance(shape, IntegerShape) else number_texts(shape)
+        for shape in shapes
+    ]
+    assert [text for text in written.split() if not any(text in each for each in texts)] == []
+    assert [text for text in refused.split() if any(text in each for each in texts)] == []
