@@ -262,7 +262,8 @@ class Draft:
                 return endless(self.conjunctions.document.location(self.order[following][0]))
             passed.add(following)
             node, shapes = following, self.nodes[following] or ()
-        return self.reasons[node]
+        location = self.conjunctions.document.location(self.order[node][0])
+        return self.reasons.get(node) or UnsatisfiableSchema("no value fits", location=location)
 
     def objectless(self, generating: set[int]) -> list[Note]:
         """What of the pruned graph holds values of other types but no object, though no ``type`` says so.

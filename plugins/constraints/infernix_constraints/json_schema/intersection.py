@@ -151,17 +151,23 @@ class Intersection:
 
 
 def _without_excluded(kind: str, alternative: Alternative) -> list[Shape]:
-    """``null`` or the booleans, without excluded values."""
+    """``null`` or the booleans, without excluded values.
+
+    Raises:
+        UnsatisfiableSchema: None are left.
+    """
     excluded = {
-        key
+        key: each.location(finite.keyword)
         for each in alternative
         for finite in each.excluded
         for key in finite.identities
         if key[0] == kind
     }
-    if kind == "null":
-        return [] if excluded else [NullShape()]
     if not excluded:
-        return [BooleanShape()]
-    left = tuple(value for value in (True, False) if identity(value) not in excluded)
-    return [FiniteShape(left)] if left else []
+        return [NullShape() if kind == "null" else BooleanShape()]
+    every: tuple[Value, ...] = (None,) if kind == "null" else (True, False)
+    left = tuple(value for value in every if identity(value) not in excluded)
+    if not left:
+        last = list(excluded.values())[-1]
+        raise UnsatisfiableSchema(f"every {kind} is left out", location=last)
+    return [FiniteShape(left)]

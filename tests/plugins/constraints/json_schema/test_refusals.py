@@ -258,6 +258,8 @@ def test_invalid_schemas(schema, pointer, keyword):
         ),
         ({"oneOf": [{"type": "null"}, {"type": "null"}]}, "", "type"),
         ({"not": {}}, "/not", None),
+        ({"type": "null", "not": {"const": None}}, "/not", "const"),
+        ({"type": "boolean", "not": {"enum": [True, False]}}, "/not", "enum"),
         ({"type": "string", "not": {"type": "string"}}, "/not", "type"),
         (
             {"type": "object", "unevaluatedProperties": False, "required": ["a"]},
@@ -324,6 +326,12 @@ OBJECTLESS = {"required": ["zz"], "additionalProperties": False}
         ),
         ({"required": ["a"], "properties": {"a": {"not": {}}}}, [("", "required")]),
         ({"anyOf": [{"type": "string"}, OBJECTLESS]}, [("/anyOf/1", "required")]),
+        (
+            {"required": ["a"], "properties": {"a": {"type": "null", "not": {"const": None}}}},
+            [("/properties/a/not", "const")],
+        ),
+        ({"required": ["a"], "properties": {"a": {"$ref": "#/properties/a"}}}, [("", "type")]),
+        ({"required": ["a"], "maxProperties": 0}, [("", "type")]),
         # Objects remain, or were not to be expected, or are ruled out in so many words.
         ({"anyOf": [{"type": "object"}, OBJECTLESS]}, []),
         ({"type": ["object", "string"], **OBJECTLESS}, []),
