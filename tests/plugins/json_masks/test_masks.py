@@ -92,7 +92,9 @@ def test_no_dead_ends(byte_masks, name):
 def test_what_was_forgotten_is_found_out_again(masks, monkeypatch, name):
     """A machine, summaries and lists that are dropped all the time change no mask."""
     monkeypatch.setattr("infernix_json_masks.machine.MAX_CONFIGURATIONS", 40)
-    monkeypatch.setattr("infernix_json_masks.masks.MAX_SUMMARIES", 3)
+    monkeypatch.setattr("infernix_json_masks.masks.MAX_SUMMARY_BYTES", 5_000)
+    monkeypatch.setattr("infernix_json_masks.masks.MAX_SHARED_BYTES", 20_000)
+    monkeypatch.setattr("infernix_json_masks.matcher.MAX_GRAMMAR_BYTES", 60_000)
     monkeypatch.setattr("infernix_json_masks.vocabulary.MAX_LISTS", 3)
     compiled = grammar(masks, name)
     for seed in range(3):
