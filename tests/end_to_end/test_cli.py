@@ -230,7 +230,11 @@ BAD: dict[str, tuple[Sequence[str], int, str]] = {
     "two of one": (("--prompt", "x", "--json-object", "--json-schema-file", SCHEMA), 2, "json"),
     "bad regex": (("--prompt", "x", "--regex", "a**"), 1, "offset 2"),
     "unknown sampler": (("--prompt", "x", "--sampler", "nope"), 2, "installed: sampling"),
-    "unknown provider": (("--prompt", "x", "--mask-provider", "nope"), 2, "xgrammar (plugin xgrammar)"),
+    "unknown provider": (
+        ("--prompt", "x", "--mask-provider", "nope"),
+        2,
+        "xgrammar (plugin xgrammar)",
+    ),
     "unknown backend": (("--prompt", "x", "--spec", "nope"), 2, "no speculative backend 'nope'"),
     "drafts alone": (("--prompt", "x", "--draft-tokens", "3"), 2, "speculative backend"),
     "negative limit": (("--prompt", "x", "--max-tokens", "-1"), 2, "--max-tokens"),
