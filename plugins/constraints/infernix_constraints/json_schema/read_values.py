@@ -15,7 +15,6 @@ from infernix_constraints.json_schema.reading import Reader
 from infernix_constraints.json_schema.source import Json
 from infernix_constraints.json_schema.values import (
     MAX_VALUES,
-    Value,
     count_values,
     freeze,
     survives_parsing,
@@ -47,7 +46,7 @@ def _enum(reader: Reader, keyword: str, value: Json) -> None:
     if not isinstance(value, list):
         raise reader.invalid(keyword, "a list of values")
     _count_values(reader, keyword, value)
-    finite = Finite(keyword, tuple(_frozen(reader, keyword, item) for item in value))
+    finite = Finite(keyword, tuple(freeze(item, reader.at(keyword)) for item in value))
     if reader.dialect == DRAFT_04 and not 0 < len(value) == len(finite.identities):
         raise reader.invalid(keyword, "a list of different values, at least one, in draft-04")
     reader.add("finite", finite)
@@ -55,11 +54,7 @@ def _enum(reader: Reader, keyword: str, value: Json) -> None:
 
 def _const(reader: Reader, keyword: str, value: Json) -> None:
     _count_values(reader, keyword, value)
-    reader.add("finite", Finite(keyword, (_frozen(reader, keyword, value),)))
-
-
-def _frozen(reader: Reader, keyword: str, value: Json) -> Value:
-    return freeze(value, reader.at(keyword), plain=reader.dialect != DRAFT_04)
+    reader.add("finite", Finite(keyword, (freeze(value, reader.at(keyword)),)))
 
 
 def _count_values(reader: Reader, keyword: str, value: Json) -> None:

@@ -49,21 +49,14 @@ Value: TypeAlias = "bool | int | Decimal | str | ArrayValue | ObjectValue | None
 Identity: TypeAlias = "tuple[str, object]"
 
 
-def freeze(value: Json, location: Location, *, plain: bool = True) -> Value:
+def freeze(value: Json, location: Location) -> Value:
     """An immutable copy of a value that can be generated without change.
-
-    Args:
-        value: The value.
-        location: Where it stands.
-        plain: Numbers of 64 bits without a fraction become integers, those inside included: 1.0 and 1e0 are 1,
-            which JSON Schema calls equal, and which every reader of integers takes. In draft-04, 1.0 has not
-            the type of 1.
 
     Raises:
         UnsupportedSchema: A number would change when JSON software reads it, a string holds a lone
             surrogate, or the value nests deeper than ``MAX_VALUE_DEPTH``.
     """
-    return _freeze(value, location, MAX_VALUE_DEPTH, plain)
+    return _freeze(value, location, MAX_VALUE_DEPTH)
 
 
 def count_values(value: Json, limit: int) -> int:
@@ -88,18 +81,18 @@ def too_many_values(location: Location) -> UnsupportedSchema:
     )
 
 
-def _freeze(value: Json, location: Location, depth: int, plain: bool) -> Value:
+def _freeze(value: Json, location: Location, depth: int) -> Value:
     if isinstance(value, list | dict):
         if not depth:
             raise UnsupportedSchema(
                 f"the value nests deeper than {MAX_VALUE_DEPTH}", location=location
             )
         if isinstance(value, list):
-            return ArrayValue(tuple(_freeze(item, location, depth - 1, plain) for item in value))
+            return ArrayValue(tuple(_freeze(item, location, depth - 1) for item in value))
         for name in value:
             check_text(name, location)
         return ObjectValue(
-            tuple((name, _freeze(item, location, depth - 1, plain)) for name, item in value.items())
+            tuple((name, _freeze(item, location, depth - 1)) for name, item in value.items())
         )
     if isinstance(value, str):
         check_text(value, location)
@@ -113,8 +106,6 @@ def _freeze(value: Json, location: Location, depth: int, plain: bool) -> Value:
             location=location,
             hint="at most 17 significant digits that read back unchanged",
         )
-    elif isinstance(value, Decimal) and plain and INT64[0] <= value <= INT64[1]:
-        return int(value) if is_integral(value) else value
     return value
 
 

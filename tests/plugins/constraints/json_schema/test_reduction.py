@@ -7,7 +7,6 @@ import pytest
 
 from infernix_constraints.json_schema import (
     ArrayShape,
-    ArrayValue,
     BooleanShape,
     FiniteShape,
     IntegerShape,
@@ -15,11 +14,9 @@ from infernix_constraints.json_schema import (
     NullShape,
     NumberShape,
     ObjectShape,
-    ObjectValue,
     OtherMembers,
     StringShape,
     reduce_schema,
-    scalar_text,
 )
 from infernix_core.errors import UnsupportedSchema
 
@@ -104,39 +101,6 @@ def test_finite_values_differ_as_json_says():
         "list",
     ]
     assert FiniteShape((1,)) != FiniteShape((True,))
-
-
-@pytest.mark.parametrize(
-    ("schema", "texts"),
-    [
-        ({"type": "integer", "const": 1.0}, ["1"]),
-        ({"type": "integer", "enum": [1.0, 2.5]}, ["1"]),
-        ({"enum": [1.0, 2.5, -0.0, 1e3, -7e0]}, ["1", "2.5", "0", "1000", "-7"]),
-        ({"type": "number", "enum": [1e18, 1e19, 1e300]}, [f"1{'0' * 18}", "1e+19", "1e+300"]),
-        ({"minimum": 1, "const": 1.0}, ["1"]),
-        ({"anyOf": [{"const": 2.0}, {"const": 2}]}, ["2"]),
-    ],
-)
-def test_integers_among_constants_are_written_plainly(schema, texts):
-    ((shape,),) = reduced(schema).nodes
-    assert list(map(scalar_text, shape.values)) == texts
-
-
-def test_integers_inside_constants_are_written_plainly():
-    ((shape,),) = reduced({"const": {"a": [1.0, 0.5], "b": {"c": -0.0}}}).nodes
-    expected = ObjectValue(
-        (("a", ArrayValue((1, Decimal("0.5")))), ("b", ObjectValue((("c", 0),))))
-    )
-    assert repr(shape.values) == repr((expected,))  # 1 equals Decimal("1.0")
-
-
-def test_constants_of_draft_04_keep_their_point():
-    # There 1.0 is no integer, and 1 is one.
-    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "enum": [1.0, 2]}
-    ((shape,),) = reduced(schema).nodes
-    assert list(map(scalar_text, shape.values)) == ["1.0", "2"]
-    ((shape,),) = reduced({**schema, "type": "integer"}).nodes
-    assert list(map(scalar_text, shape.values)) == ["2"]
 
 
 def test_a_plain_type_covers_narrower_alternatives():
