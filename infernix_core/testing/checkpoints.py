@@ -9,7 +9,6 @@ brings them.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -115,7 +114,8 @@ def write_checkpoint(
         ImportError: safetensors is not installed.
         ValueError: There are fewer tensors than shards, or no shard; or ``dtype`` is none.
     """
-    save_file = _library("safetensors.torch").save_file
+    with _from_the_extra("safetensors"):
+        from safetensors.torch import save_file
     dtype = as_dtype(dtype)
     if not 1 <= shards <= max(1, len(tensors)):
         raise ValueError(f"{len(tensors)} tensors do not fill {shards} shards")
@@ -210,8 +210,9 @@ def byte_level_tokenizer(
         ImportError: tokenizers is not installed.
         ValueError: ``size`` is less than what bytes and words take.
     """
-    library = _library("tokenizers")
-    byte_level = library.pre_tokenizers.ByteLevel
+    with _from_the_extra("tokenizers"):
+        import tokenizers
+    byte_level = tokenizers.pre_tokenizers.ByteLevel
     pieces = {piece: index for index, piece in enumerate(sorted(byte_level.alphabet()))}
     merges: list[tuple[str, str]] = []
 
@@ -236,15 +237,15 @@ def byte_level_tokenizer(
                 heads.append(head + letter)
 
     # ignore_merges: a piece that is a token is that one, whatever other words' merges would make of it.
-    model = library.models.BPE(vocab=pieces, merges=merges, ignore_merges=True)
-    tokenizer = library.Tokenizer(model)
-    tokenizer.pre_tokenizer = library.pre_tokenizers.Sequence(
-        [library.pre_tokenizers.Split(library.Regex(split), behavior="isolated"), spell]
+    model = tokenizers.models.BPE(vocab=pieces, merges=merges, ignore_merges=True)
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+        [tokenizers.pre_tokenizers.Split(tokenizers.Regex(split), behavior="isolated"), spell]
     )
-    tokenizer.decoder = library.decoders.ByteLevel()
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
     tokenizer.add_special_tokens(list(control))
     tokenizer.add_tokens(
-        [library.AddedToken(text, special=False, normalized=False) for text in ordinary]
+        [tokenizers.AddedToken(text, special=False, normalized=False) for text in ordinary]
     )
     return tokenizer
 
@@ -279,12 +280,12 @@ def _write_json(path: Path, document: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(document, ensure_ascii=False, indent=2) + "\n", "utf-8")
 
 
-def _library(module: str) -> Any:
-    """A module that is no dependency of the core."""
+@contextmanager
+def _from_the_extra(package: str) -> Iterator[None]:
+    """Says what brings a package that is no dependency of the core, where its import fails."""
     try:
-        return importlib.import_module(module)
+        yield
     except ImportError as error:
-        package = module.partition(".")[0]
         raise ImportError(
             f"random checkpoints need the package {package}: pip install 'infernix[testing]'"
         ) from error
