@@ -17,7 +17,8 @@ from infernix_core.errors import (
 )
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
-from infernix_http.json_body import forbid_unknown_members, make_converter, shown, structure
+from infernix_http.converter import forbid_unknown_members, make_converter, structure
+from infernix_http.json_body import shown
 from infernix_http.wire_errors import HttpError
 from infernix_openai.content import (
     ContentSource,
