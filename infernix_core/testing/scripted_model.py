@@ -21,6 +21,7 @@ from infernix_core.interfaces.model import (
 )
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_core.testing.spelling import spelt
 from infernix_core.testing.toy import ToyDecoder, ToyModel
 
 CERTAIN = 1e3
@@ -170,15 +171,3 @@ def saying(
         script = [*thought, vocabulary.framing["</think>"], *spelt(b"\n\n", vocabulary), *script]
     start = min(vocabulary.ids(TokenClass.FORBIDDEN))
     return ScriptedModel(ScriptedTarget(vocabulary, start, script), toy)
-
-
-def spelt(raw: bytes, vocabulary: Vocabulary) -> list[int]:
-    """Ids of TEXT tokens that spell these bytes, the longest first."""
-    known = {spelling: token for token, spelling in enumerate(vocabulary.token_bytes) if spelling}
-    longest = max(map(len, known))
-    tokens: list[int] = []
-    while raw:
-        size = next(size for size in range(longest, 0, -1) if raw[:size] in known)
-        tokens.append(known[raw[:size]])
-        raw = raw[size:]
-    return tokens

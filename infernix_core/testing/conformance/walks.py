@@ -129,25 +129,6 @@ class Snapshot:
         )
 
 
-def spelling(text: bytes, vocabulary: Vocabulary, rng: random.Random) -> list[int]:
-    """Text tokens whose bytes are ``text``, chosen at random."""
-    index: dict[bytes, int] = {
-        raw: token
-        for token, raw in enumerate(vocabulary.token_bytes)
-        if vocabulary.classes[token] is TokenClass.TEXT
-    }
-    longest = max(map(len, index))
-    tokens, at = [], 0
-    while at < len(text):
-        sizes = [
-            n for n in range(1, longest + 1) if text[at : at + n] in index and at + n <= len(text)
-        ]
-        size = rng.choice(sizes)
-        tokens.append(index[text[at : at + size]])
-        at += size
-    return tokens
-
-
 def walk(
     matcher: GrammarMatcher, vocabulary: Vocabulary, rng: random.Random, steps: int
 ) -> Iterator[int]:

@@ -11,7 +11,8 @@ from infernix_bench.report import Column, Report, duration, median, percentile
 from infernix_bench.workload import SHAPES, Bench
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.language import Content
-from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_core.testing.spelling import spelt
 
 
 @frozen
@@ -56,7 +57,7 @@ def measure(bench: Bench) -> Report:
 
 def _row(bench: Bench, vocabulary: Vocabulary, index: int) -> MaskRow:
     shape = SHAPES[index]
-    tokens = spelled(vocabulary, shape.text.encode())
+    tokens = spelt(shape.text.encode(), vocabulary)
     compiled = bench.provider.bind(vocabulary).compile(Content(shape.constraint))
     row = np.zeros(vocabulary.words, dtype=np.int32)
     fills: list[float] = []
@@ -83,23 +84,3 @@ def _row(bench: Bench, vocabulary: Vocabulary, index: int) -> MaskRow:
         worst=max(fills),
         accept=median(accepts),
     )
-
-
-def spelled(vocabulary: Vocabulary, text: bytes) -> list[int]:
-    """Text tokens that spell ``text``, the longest first. Every byte must be spelled by some token."""
-    known = {
-        raw: token
-        for token, (raw, kind) in enumerate(
-            zip(vocabulary.token_bytes, vocabulary.classes, strict=True)
-        )
-        if kind is TokenClass.TEXT
-    }
-    longest = max(map(len, known))
-    tokens, at = [], 0
-    while at < len(text):
-        size = next(
-            n for n in range(min(longest, len(text) - at), 0, -1) if text[at : at + n] in known
-        )
-        tokens.append(known[text[at : at + size]])
-        at += size
-    return tokens
