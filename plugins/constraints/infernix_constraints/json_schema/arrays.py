@@ -11,7 +11,7 @@ from infernix_constraints.json_schema.graph import ArrayShape, Contains
 from infernix_core.errors import UnsatisfiableSchema, UnsupportedSchema
 
 if TYPE_CHECKING:
-    from infernix_constraints.json_schema.conjunction import Conjunction
+    from infernix_constraints.json_schema.expansion import Conjunction
     from infernix_constraints.json_schema.intersection import Intersection
 
 #: Positions of a tuple in which an item is looked for.

@@ -7,7 +7,8 @@ from itertools import chain
 
 from attrs import define, field
 
-from infernix_constraints.json_schema.conjunction import Conjunction, Conjunctions
+from infernix_constraints.json_schema.conjunction import Conjunctions
+from infernix_constraints.json_schema.expansion import Conjunction
 from infernix_constraints.json_schema.graph import (
     ArrayShape,
     BooleanShape,

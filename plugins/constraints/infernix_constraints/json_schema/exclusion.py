@@ -11,10 +11,11 @@ from infernix_constraints.json_schema.assertions import (
     Key,
     negation_of,
 )
-from infernix_constraints.json_schema.conjunction import Conjunction, Conjunctions
+from infernix_constraints.json_schema.conjunction import Conjunctions
 from infernix_constraints.json_schema.document import SchemaDocument
 from infernix_constraints.json_schema.draft import Draft
 from infernix_constraints.json_schema.evaluation import Evaluation
+from infernix_constraints.json_schema.expansion import Conjunction
 from infernix_constraints.json_schema.values import Identity
 from infernix_core.errors import UnsupportedSchema
 

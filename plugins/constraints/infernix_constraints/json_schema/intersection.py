@@ -9,7 +9,8 @@ from attrs import define, field
 
 from infernix_constraints.json_schema.arrays import array_shapes
 from infernix_constraints.json_schema.assertions import ALL_KINDS, KINDS, Assertions, Key
-from infernix_constraints.json_schema.conjunction import Alternative, Conjunction, Conjunctions
+from infernix_constraints.json_schema.conjunction import Conjunctions
+from infernix_constraints.json_schema.expansion import Alternative, Conjunction
 from infernix_constraints.json_schema.graph import (
     BooleanShape,
     FiniteShape,
