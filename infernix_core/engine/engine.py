@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-import torch
 from attrs import evolve
 
 from infernix_core.descriptors import (
     MaskProviderPlugin,
-    ModelFrontendPlugin,
     SamplerPlugin,
     SpeculativeBackendPlugin,
 )
+from infernix_core.engine.checkpoint import load_model
 from infernix_core.engine.cold_work import Patience, never
 from infernix_core.engine.draft_policy import FixedDrafts
 from infernix_core.engine.grammar_cache import GrammarCache
@@ -35,7 +32,6 @@ from infernix_core.engine.session import OutputSession
 from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.engine.worker import Worker
 from infernix_core.errors import (
-    CheckpointError,
     ConstraintDeadEnd,
     ContextOverflow,
     EngineUnavailable,
@@ -46,7 +42,6 @@ from infernix_core.errors import (
 )
 from infernix_core.interfaces.frontend import (
     LoadedModel,
-    LoadOptions,
     PreparedPrompt,
     PromptInput,
     StartPhase,
@@ -147,24 +142,14 @@ class Engine:
         """
         options = options if options is not None else EngineOptions()
         registry = registry if registry is not None else PluginRegistry.discover()
-        directory = Path(directory)
         # What can be found wrong without the weights is found before they are read.
         registry.get(MaskProviderPlugin, options.mask_provider)
         sampler = registry.create(SamplerPlugin, options.sampler)
         backend = None
         if options.spec is not None:
             backend = registry.create(SpeculativeBackendPlugin, options.spec)
-        frontend = registry.frontend_for(read_config(directory), directory)
-        model = registry.create(ModelFrontendPlugin, frontend.name).load(
-            directory,
-            LoadOptions(
-                device=checked_device(options.device),
-                dtype=getattr(torch, options.dtype) if options.dtype is not None else None,
-                deterministic=options.deterministic,
-            ),
-        )
         return cls(
-            model,
+            load_model(Path(directory), options, registry),
             mask_provider=lambda: registry.create(MaskProviderPlugin, options.mask_provider),
             sampler=sampler,
             backend=backend,
@@ -400,44 +385,3 @@ class Engine:
                 self._grammars.refresh(request.work.language)
             except Exception:
                 _log.exception("a compiled grammar does not tell its size")
-
-
-def checked_device(name: str) -> str:
-    """A device that torch can use here.
-
-    Raises:
-        InvalidOption: It is unknown or not present.
-    """
-    where = Location(field="device")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InvalidOption(
-            f"{name!r} is no device", location=where, hint="cpu, cuda or cuda:N"
-        ) from None
-    present = device.type == "cpu"
-    if device.type == "cuda":
-        present = torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count()
-    if not present:
-        raise InvalidOption(f"{name} is not available here", location=where, hint="use cpu")
-    return name
-
-
-def read_config(directory: Path) -> dict[str, Any]:
-    """A checkpoint's ``config.json``.
-
-    Raises:
-        CheckpointError: The directory or the file is missing, or it is not a JSON object.
-    """
-    path = directory / "config.json"
-    if not directory.is_dir():
-        raise CheckpointError(f"{directory} is not a directory; give a checkpoint directory")
-    try:
-        config = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} is missing; {directory} is not a checkpoint") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path} holds no JSON object")
-    return config
