@@ -33,20 +33,16 @@ from infernix_core.interfaces.language import (
     Token,
     sequence,
 )
-from infernix_core.interfaces.model import (
-    ForwardBatch,
-    StateKind,
-    StateSpec,
-    StateViews,
-    StepKind,
-    StepOutput,
-)
+from infernix_core.interfaces.model import ForwardBatch, StateKind, StateSpec, StateViews
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_core.testing.table_target import TableTarget
 
 _PRIME = 2_147_483_647
 _FACTOR = 48_271
 _ROWS = 509
+
+TOKENS = "toy.tokens"
 
 
 def toy_vocabulary(words: Sequence[bytes] = ()) -> Vocabulary:
@@ -67,7 +63,7 @@ def toy_vocabulary(words: Sequence[bytes] = ()) -> Vocabulary:
 
 
 @define(eq=False)
-class ToyTarget:
+class ToyTarget(TableTarget):
     """The toy's mathematics; implements ``TargetModel``.
 
     Args:
@@ -80,15 +76,11 @@ class ToyTarget:
         poison: A digest row whose logits are NaN, or ``None``.
     """
 
-    vocabulary: Vocabulary
     seed: int = 0
     spread: float = 2.0
     padding: int = 5
     bias: Mapping[int, float] = field(factory=dict)
     poison: int | None = None
-    grid: int = 4
-    device: torch.device = field(factory=lambda: torch.device("cpu"))
-    table: Tensor = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         generator = torch.Generator().manual_seed(self.seed)
@@ -107,71 +99,30 @@ class ToyTarget:
 
     def states(self) -> Sequence[StateSpec]:
         """See ``TargetModel``."""
-        return (
-            StateSpec("toy.digest", StateKind.SLOT, (), torch.int64),
-            StateSpec("toy.tokens", StateKind.PAGED, (), torch.int64),
-            StateSpec("toy.column", StateKind.RECORD, (), torch.int64),
-        )
+        return (*super().states(), StateSpec(TOKENS, StateKind.PAGED, (), torch.int64))
 
-    def forward(
-        self, batch: ForwardBatch, views: StateViews, features: Sequence[str] = ()
-    ) -> StepOutput:
-        """See ``TargetModel``. The only feature is ``final``."""
-        if unknown := set(features) - {"final"}:
-            raise ValueError(f"unknown features {sorted(unknown)}")
-        rows, columns = batch.ids.shape
-        hidden = torch.zeros((rows, columns, 1), dtype=torch.int64)
-        digests = views.read_slot("toy.digest", batch.lanes).tolist()
-        for row in range(rows):
-            start, width, lane = batch.starts[row], batch.widths[row], batch.lanes[row]
-            ids = batch.ids[row, :width]
-            views.write_pages("toy.tokens", lane, start, ids)
-            seen = views.read_pages("toy.tokens", lane, start + width)
-            sums = ((seen + 1) * torch.arange(1, start + width + 1)).cumsum(0)[start:].tolist()
-            digest = digests[row]
-            for column, token in enumerate(ids.tolist()):
-                digest = _absorb(digest, token)
-                hidden[row, column, 0] = (digest + sums[column]) % _ROWS
-            if batch.kind is StepKind.PREFILL:
-                if start % self.grid:
-                    raise ValueError(f"a prefill chunk starts at {start}, off the grid")
-                views.write_slot("toy.digest", (lane,), torch.tensor([digest]))
-        if batch.kind is StepKind.VERIFY:
-            views.write_records("toy.column", batch.ids)
-        return StepOutput(hidden, dict.fromkeys(features, hidden))
+    def absorb(self, digest: int, token: int) -> int:
+        """See ``TableTarget``."""
+        return (digest * _FACTOR + token + 1) % _PRIME
 
-    def fold(self, lanes: Sequence[int], counts: Sequence[int], views: StateViews) -> None:
-        """See ``TargetModel``."""
-        digests = views.read_slot("toy.digest", lanes).tolist()
-        records = views.read_records("toy.column", len(lanes)).tolist()
-        for row, count in enumerate(counts):
-            for token in records[row][:count]:
-                digests[row] = _absorb(digests[row], token)
-        views.write_slot("toy.digest", lanes, torch.tensor(digests))
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """See ``TargetModel``."""
-        return ids[..., None]
-
-    def lm_head(self, hidden: Tensor) -> Tensor:
-        """See ``TargetModel``."""
-        return self.table[hidden[:, 0]]
-
-    def draft_head(self, name: str) -> str:
-        """See ``TargetModel``."""
-        return f"a toy has no draft head {name!r}"
+    def rows(
+        self, digests: Sequence[int], batch: ForwardBatch, row: int, views: StateViews
+    ) -> Tensor:
+        """See ``TableTarget``. The second digest is computed anew from all tokens."""
+        lane, start = batch.lanes[row], batch.starts[row]
+        end = start + len(digests)
+        views.write_pages(TOKENS, lane, start, batch.ids[row, : len(digests)])
+        seen = views.read_pages(TOKENS, lane, end)
+        sums = ((seen + 1) * torch.arange(1, end + 1)).cumsum(0)[start:]
+        return (torch.tensor(digests) + sums) % _ROWS
 
     def logits_after(self, history: Sequence[int]) -> Tensor:
         """The logits after a prefix, float32 [logits_width], by the definition: no state involved."""
         digest = total = 0
         for position, token in enumerate(history, start=1):
-            digest = _absorb(digest, token)
+            digest = self.absorb(digest, token)
             total += (token + 1) * position
         return self.table[(digest + total) % _ROWS]
-
-
-def _absorb(digest: int, token: int) -> int:
-    return (digest * _FACTOR + token + 1) % _PRIME
 
 
 @frozen
@@ -256,7 +207,7 @@ class ToyModel:
     A chat message list is rendered as its contents joined; ``enable_thinking`` starts inside reasoning.
     """
 
-    target: ToyTarget
+    target: TableTarget
     context_length: int = 4096
     defaults: SamplingOptions = field(factory=SamplingOptions)
     name: str = "toy"
