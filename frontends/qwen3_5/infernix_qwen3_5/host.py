@@ -17,41 +17,18 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from attrs import define, field, frozen
-from numpy.typing import NDArray
+from attrs import frozen
 from torch import Tensor
 
 from infernix_core.interfaces.model import StateViews, StepOutput
-from infernix_core.threads import numpy_kernels, numpy_threads
+from infernix_core.threads import numpy_threads
+from infernix_qwen3_5.buffers import KEPT_SHAPES, Buffers, Scratch, StepScratch
 from infernix_qwen3_5.config import ModelConfig
 from infernix_qwen3_5.layers import attend, attend_last
 from infernix_qwen3_5.mixers import RECORDS, VerifyMixer, aligned, state_name
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
+from infernix_qwen3_5.products import Floats, Product, Rows, panels_pay
 from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, ModelWeights
-
-Floats = NDArray[np.float32]
-
-#: Multiplications of one BLAS call of a product of several rows. OpenBLAS multiplies matrices below a million without
-#: packing them first, where it has such a kernel.
-BLOCK = 1_000_000
-
-#: Processors (see ``threads.numpy_kernels``) whose kernel for small matrices reads weights in panels of so many rows
-#: at twice the speed, also for one row of input, if a second stands beside it.
-PANEL = 64
-PANEL_KERNELS = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
-
-#: Most bytes of matrices that are laid out in panels. They lie in memory twice then, since prompts read them as they
-#: were; a model that no cache holds is bound by memory whatever its layout.
-PANEL_BYTES = 64 << 20
-
-#: Shapes whose buffers are kept per state: rows times columns of the batches that were seen.
-KEPT_SHAPES = 32
-
-
-def new_floats(*shape: int) -> Floats:
-    """Uninitialised memory at torch's alignment, which is one for all: BLAS may order a sum by it."""
-    values: Floats = torch.empty(shape, dtype=torch.float32).numpy()
-    return values
 
 
 def divide_by_length(x: Floats, square: float, dots: Floats, out: Floats) -> None:
@@ -71,76 +48,6 @@ def divide_by_sigmoid(x: Floats, out: Floats) -> None:
 
 #: A Python number costs a ufunc as much again as all the rest of a small call.
 _ZERO, _ONE = np.array(0, dtype=np.float32), np.array(1, dtype=np.float32)
-
-
-class Rows:
-    """Input or output [M, size] of products.
-
-    Args:
-        count: M.
-        size: Columns.
-        panels: Whether products may be those in panels, which take two rows or more and write whole panels.
-    """
-
-    def __init__(self, count: int, size: int, *, panels: bool) -> None:
-        rows, width = (max(count, 2), -(-size // PANEL) * PANEL) if panels else (count, size)
-        whole = new_floats(rows, width)
-        whole[count:] = 0
-        self.flat: Floats = whole[:count, :size]
-        # A panel that was read for four rows is still in the nearest cache for the next four.
-        self.group = 4 if rows % 4 == 0 else rows
-        grouped = whole.reshape(rows // self.group, self.group, width)
-        self.grouped: Floats = grouped[None, :, :, :size]
-        self.panels: Floats | None = None
-        if panels:
-            self.panels = grouped.reshape(*grouped.shape[:2], -1, PANEL).transpose(2, 0, 1, 3)
-
-
-@frozen(eq=False)
-class Product:
-    """``x @ matrix.T`` for a matrix [O, I] that lies in memory as its transpose.
-
-    Attributes:
-        transposed: The matrix as [I, O].
-        blas: Whether numpy computes it, else torch.
-        panels: The matrix as [O / PANEL, 1, I, PANEL], filled up with zeros.
-    """
-
-    matrix: Tensor
-    transposed: Floats
-    blas: bool
-    panels: Floats | None
-
-    @classmethod
-    def of(cls, matrix: Tensor, *, blas: bool, panels: bool = False) -> Product:
-        """A product with the matrix [O, I]."""
-        laid_out = None
-        if panels:
-            width, size = matrix.shape
-            count = -(-width // PANEL)
-            padded = np.zeros((count * PANEL, size), dtype=np.float32)
-            padded[:width] = matrix.numpy()
-            laid_out = new_floats(count, 1, size, PANEL)
-            np.copyto(laid_out[:, 0], padded.reshape(count, PANEL, size).transpose(0, 2, 1))
-        return cls(matrix, matrix.t().numpy(), blas, laid_out)
-
-    def into(self, x: Rows, out: Rows) -> None:
-        """Writes the product of x [M, I] into ``out`` [M, O]."""
-        rows, size = x.flat.shape
-        if not self.blas:
-            torch.mm(torch.from_numpy(x.flat), self.matrix.t(), out=torch.from_numpy(out.flat))
-            return
-        if self.panels is not None and x.group * size * PANEL <= BLOCK:
-            np.matmul(x.grouped, self.panels, out=out.panels)
-            return
-        step = max(64, BLOCK // (rows * size) // 64 * 64)
-        width = out.flat.shape[1]
-        if rows == 1 or step >= width:
-            np.matmul(x.flat, self.transposed, out=out.flat)
-            return
-        for start in range(0, width, step):
-            stop = start + step
-            np.matmul(x.flat, self.transposed[:, start:stop], out=out.flat[:, start:stop])
 
 
 @frozen(eq=False)
@@ -173,139 +80,21 @@ class HostDelta:
 
 
 @frozen(eq=False)
+class HostMlp:
+    """A dense MLP: see ``MlpWeights``."""
+
+    gate_up: Product
+    down: Product
+
+
+@frozen(eq=False)
 class HostLayer:
     """A decoder layer: see ``LayerWeights``. A mixture of experts is left to torch."""
 
     mixer_norm: Floats
     mixer: HostAttention | HostDelta
     mlp_norm: Floats
-    gate_up: Product | None
-    down: Product | None
-    mixture: MixtureWeights | None
-
-
-class StepScratch:
-    """The recurrence's buffers for N rows."""
-
-    def __init__(self, config: ModelConfig, rows: int) -> None:
-        heads, size = config.value_heads, config.value_dim
-        groups = heads // config.key_heads
-        self.grouped = new_floats(rows, config.key_heads, groups, 2, config.key_dim)
-        self.pairs = self.grouped.reshape(rows, heads, 2, config.key_dim)
-        self.query = self.pairs[:, :, :1]
-        self.key = self.pairs[:, :, 1, :, None]
-        self.seen = new_floats(rows, heads, 2, size)
-        self.written = new_floats(rows, heads, size)
-        self.product = new_floats(rows, heads, size)
-        self.overlap = new_floats(rows, heads, 1, 1)
-        self.fade = new_floats(rows, heads, 1, 1)
-        self.torch_key = torch.from_numpy(self.key)
-        self.torch_written = torch.from_numpy(self.written).unsqueeze(2)
-        self.torch_fade = torch.from_numpy(self.fade)
-
-
-class Scratch:
-    """Buffers of a forward of N rows and W columns, M = N * W: shared by the layers, but for the windows."""
-
-    def __init__(self, config: ModelConfig, rows: int, width: int, *, panels: bool) -> None:
-        c, count = config, rows * width
-        size = c.hidden_size
-
-        def new_rows(columns: int) -> Rows:
-            return Rows(count, columns, panels=panels)
-
-        self.x = new_floats(count, size)
-        self.dots = new_floats(count, 1, 1)
-        self.normed_rows, self.mixed_rows = new_rows(size), new_rows(size)
-        self.normed, self.mixed = self.normed_rows.flat, self.mixed_rows.flat
-        self.inner_rows = new_rows(2 * c.intermediate_size)
-        self.opened_rows = new_rows(c.intermediate_size)
-        self.inner, self.opened = self.inner_rows.flat, self.opened_rows.flat
-
-        heads = c.query_heads + c.kv_heads
-        turned, queries = heads * c.head_dim, c.query_heads * c.head_dim
-        self.attention_rows = new_rows(2 * turned)
-        attention = self.attention_rows.flat
-        self.raw_heads = attention[:, :turned].reshape(count, heads, c.head_dim)
-        self.output_gate = attention[:, turned : turned + queries]
-        self.raw_values = attention[:, turned + queries :].reshape(
-            rows, width, c.kv_heads, c.head_dim
-        )
-        self.heads = new_floats(count, heads, c.head_dim)
-        self.head_dots = new_floats(count, heads, 1, 1)
-        half = c.rotary_dim // 2
-        self.turning = self.heads[..., : c.rotary_dim].reshape(count, heads, 2, half)
-        self.swapped = self.turning[:, :, ::-1]
-        self.turned = new_floats(count, heads, 2, half)
-        self.crossed = new_floats(count, heads, 2, half)
-        self.cos = new_floats(rows, width, 1, 1, half)
-        self.sin = new_floats(rows, width, 1, 2, half)
-        rotary = (count, 1, -1, half)
-        self.cosines, self.sines = self.cos.reshape(rotary), self.sin.reshape(rotary)
-        by_row = self.heads.reshape(rows, width, heads, c.head_dim)
-        self.queries, self.keys = by_row[:, :, : c.query_heads], by_row[:, :, c.query_heads :]
-        self.kv = new_floats(rows, width, 2, c.kv_heads, c.head_dim)
-        self.torch_kv = torch.from_numpy(self.kv)
-        self.attended_rows = new_rows(queries)
-        self.attended = self.attended_rows.flat
-        self.attended_heads = self.attended.reshape(rows, width, c.query_heads, c.head_dim)
-        self.open = new_floats(count, queries)
-
-        channels, values = c.conv_channels, c.value_heads * c.value_dim
-        self.delta_rows = new_rows(channels + values + 2 * c.value_heads)
-        delta = self.delta_rows.flat
-        self.columns = delta[:, :channels].reshape(rows, width, channels)
-        self.delta_gate = delta[:, channels : channels + values].reshape(
-            count, c.value_heads, c.value_dim
-        )
-        self.raw_gates = delta[:, channels + values :]
-        kept = c.conv_width - 1
-        self.windows = [new_floats(rows, kept + width, channels) for _ in c.layer_types]
-        self.tapped = new_floats(rows, kept + width, channels)
-        self.convolved = new_floats(rows, width, channels)
-        self.conv_gate = new_floats(rows, width, channels)
-        pairs = self.convolved[..., : channels - values]
-        self.raw_pair = pairs.reshape(count, 2 * c.key_heads, c.key_dim)
-        self.pair_dots = new_floats(count, 2 * c.key_heads, 1, 1)
-        self.pair = new_floats(rows, width, 2, c.key_heads, c.key_dim)
-        self.flat_pair = self.pair.reshape(count, 2 * c.key_heads, c.key_dim)
-        self.values = self.convolved[..., channels - values :].reshape(
-            rows, width, c.value_heads, c.value_dim
-        )
-        self.gates = new_floats(count, 2 * c.value_heads)
-        gates = self.gates.reshape(rows, width, 2, c.value_heads)
-        self.strength, self.decay = gates[:, :, 0], gates[:, :, 1]
-        self.outputs = new_floats(rows, width, c.value_heads, c.value_dim)
-        self.flat_outputs = self.outputs.reshape(count, c.value_heads, c.value_dim)
-        self.output_dots = new_floats(count, c.value_heads, 1, 1)
-        self.silu = new_floats(count, c.value_heads, c.value_dim)
-        self.gated_rows = new_rows(values)
-        self.gated = self.gated_rows.flat.reshape(count, c.value_heads, c.value_dim)
-
-
-@define(eq=False)
-class _Buffers:
-    """What one program's batches reuse: two programs may run one model in two threads."""
-
-    config: ModelConfig
-    panels: bool
-    shapes: dict[tuple[int, int], Scratch] = field(factory=dict)
-    steps: dict[int, StepScratch] = field(factory=dict)
-
-    def shape(self, rows: int, width: int) -> Scratch:
-        found = self.shapes.get((rows, width))
-        if found is None:
-            if len(self.shapes) >= KEPT_SHAPES:
-                self.shapes.clear()
-            found = Scratch(self.config, rows, width, panels=self.panels)
-            self.shapes[rows, width] = found
-        return found
-
-    def step(self, rows: int) -> StepScratch:
-        found = self.steps.get(rows)
-        if found is None:
-            found = self.steps[rows] = StepScratch(self.config, rows)
-        return found
+    mlp: HostMlp | MixtureWeights
 
 
 def transition(
@@ -355,11 +144,7 @@ class HostStep:
     def __init__(self, config: ModelConfig, weights: ModelWeights) -> None:
         self.config = config
         self.blas = numpy_threads() == torch.get_num_threads() == 1
-        self.panels = (
-            self.blas
-            and numpy_kernels() in PANEL_KERNELS
-            and sum(4 * matrix.numel() for matrix in _matrices(weights)) <= PANEL_BYTES
-        )
+        self.panels = self.blas and panels_pay(_matrices(weights))
         self._embedding: Floats = weights.embedding.numpy()
         self._layers = [
             HostLayer(
@@ -368,20 +153,16 @@ class HostStep:
                 if isinstance(layer.mixer, AttentionWeights)
                 else self._delta(layer.mixer),
                 mlp_norm=layer.mlp_norm.numpy(),
-                gate_up=None
+                mlp=layer.mlp
                 if isinstance(layer.mlp, MixtureWeights)
-                else self._product(layer.mlp.gate_up),
-                down=None
-                if isinstance(layer.mlp, MixtureWeights)
-                else self._product(layer.mlp.down),
-                mixture=layer.mlp if isinstance(layer.mlp, MixtureWeights) else None,
+                else HostMlp(self._product(layer.mlp.gate_up), self._product(layer.mlp.down)),
             )
             for layer in weights.layers
         ]
         self._final_norm: Floats = weights.final_norm.numpy()
         self._head = self._product(weights.head)
         self._local = threading.local()
-        self._buffers: WeakKeyDictionary[StateViews, _Buffers] = WeakKeyDictionary()
+        self._buffers: WeakKeyDictionary[StateViews, Buffers] = WeakKeyDictionary()
 
     @classmethod
     def of(cls, config: ModelConfig, weights: ModelWeights) -> HostStep | None:
@@ -437,7 +218,7 @@ class HostStep:
                 np.add(s.x, s.mixed, out=s.x)
                 divide_by_length(s.x, square, s.dots, s.normed)
                 np.multiply(s.normed, layer.mlp_norm, out=s.normed)
-                self._run_mlp(s, layer)
+                self._run_mlp(s, layer.mlp)
                 np.add(s.x, s.mixed, out=s.x)
                 if f"block:{index}" in features:
                     kept[f"block:{index}"] = torch.from_numpy(s.x.copy()).view(rows, width, -1)
@@ -473,10 +254,10 @@ class HostStep:
         )
         return after, output
 
-    def _of_views(self, views: StateViews) -> _Buffers:
+    def _of_views(self, views: StateViews) -> Buffers:
         found = self._buffers.get(views)
         if found is None:
-            found = self._buffers[views] = _Buffers(self.config, self.panels)
+            found = self._buffers[views] = Buffers(self.config, self.panels)
         return found
 
     def _product(self, matrix: Tensor) -> Product:
@@ -508,19 +289,18 @@ class HostStep:
         np.negative(sin, out=s.sin[:, :, :, 0])
         np.copyto(s.sin[:, :, :, 1], sin)
 
-    def _run_mlp(self, s: Scratch, layer: HostLayer) -> None:
+    def _run_mlp(self, s: Scratch, weights: HostMlp | MixtureWeights) -> None:
         """``s.mixed`` of ``s.normed``."""
-        if layer.gate_up is None or layer.down is None:
-            assert layer.mixture is not None
-            np.copyto(s.mixed, mixture(torch.from_numpy(s.normed), layer.mixture).numpy())
+        if isinstance(weights, MixtureWeights):
+            np.copyto(s.mixed, mixture(torch.from_numpy(s.normed), weights).numpy())
             return
-        layer.gate_up.into(s.normed_rows, s.inner_rows)
+        weights.gate_up.into(s.normed_rows, s.inner_rows)
         size = s.opened.shape[1]
         gate, up = s.inner[:, :size], s.inner[:, size:]
         divide_by_sigmoid(gate, s.opened)
         np.divide(gate, s.opened, out=s.opened)
         np.multiply(s.opened, up, out=s.opened)
-        layer.down.into(s.opened_rows, s.mixed_rows)
+        weights.down.into(s.opened_rows, s.mixed_rows)
 
     def _run_attention(
         self, s: Scratch, index: int, weights: HostAttention, mixer: VerifyMixer

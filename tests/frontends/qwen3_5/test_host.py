@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from infernix_qwen3_5 import host
+from infernix_qwen3_5 import host, products
 from tests.frontends.qwen3_5 import oracle
 
 TOLERANCE: dict[str, Any] = {"atol": 2e-4, "rtol": 1e-4}
@@ -29,7 +29,7 @@ def runners(
     threads = 2 if request.param == "products of torch" else 1
     monkeypatch.setattr(host, "numpy_threads", lambda: threads)
     kernels = "SkylakeX" if request.param == "panels" else "Haswell"
-    monkeypatch.setattr(host, "numpy_kernels", lambda: kernels)
+    monkeypatch.setattr(products, "numpy_kernels", lambda: kernels)
     kernel = oracle.load_target(directory)
     assert kernel._host is not None
     assert kernel._host.blas == (threads == 1)
@@ -140,10 +140,10 @@ def test_products(rows: int, shape: tuple[int, int], kind: str) -> None:
     generator = torch.Generator().manual_seed(rows)
     panels, blas = kind == "panels", kind != "torch"
     matrix = torch.randn(shape[1], shape[0], generator=generator).t()
-    x = host.Rows(rows, shape[1], panels=panels)
+    x = products.Rows(rows, shape[1], panels=panels)
     np.copyto(x.flat, torch.randn(rows, shape[1], generator=generator).numpy())
-    out = host.Rows(rows, shape[0], panels=panels)
-    host.Product.of(matrix, blas=blas, panels=panels).into(x, out)
+    out = products.Rows(rows, shape[0], panels=panels)
+    products.Product.of(matrix, blas=blas, panels=panels).into(x, out)
     expected = torch.from_numpy(x.flat).double() @ matrix.t().double()
     np.testing.assert_allclose(out.flat, expected.float(), rtol=1e-4, atol=5e-4)
 
@@ -151,8 +151,8 @@ def test_products(rows: int, shape: tuple[int, int], kind: str) -> None:
 def test_large_models_are_not_laid_out_twice(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "numpy_kernels", lambda: "SkylakeX")
-    monkeypatch.setattr(host, "PANEL_BYTES", 1000)
+    monkeypatch.setattr(products, "numpy_kernels", lambda: "SkylakeX")
+    monkeypatch.setattr(products, "PANEL_BYTES", 1000)
     target = oracle.load_target(directory)
     assert target._host is not None
     assert not target._host.panels
