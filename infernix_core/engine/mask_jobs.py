@@ -28,14 +28,14 @@ class MaskJob:
 
     Attributes:
         fill: Makes them; returns the columns' states.
-        started: On the monotonic clock.
+        deadline: When it takes too long, on the monotonic clock; ``None`` never.
         states: Once it is done, unless it failed.
         fault: Why it failed.
         cpu_seconds: What it took of its thread, once it is done.
     """
 
     fill: Callable[[], States]
-    started: float = field(factory=time.monotonic)
+    deadline: float | None = None
     states: States | None = None
     fault: Exception | None = None
     cpu_seconds: float = 0.0
@@ -67,6 +67,10 @@ class MaskJob:
         """Whether it has ended."""
         return self._done
 
+    def overdue(self, now: float) -> bool:
+        """Whether it takes, or has taken, too long."""
+        return self.deadline is not None and now >= self.deadline
+
     def wait(self, seconds: float) -> bool:
         """Whether it ends within so many seconds."""
         return self._over.acquire(timeout=seconds)
@@ -82,9 +86,15 @@ class MaskJob:
 
 @define(eq=False)
 class MaskThreads:
-    """A thread that makes masks, and a new one whenever it is kept busy by one that takes long."""
+    """A thread that makes masks, and a new one whenever it is kept busy by one that takes long.
+
+    Args:
+        late: Called when a job ends that was not waited for.
+        timeout: Seconds that a job may take; ``None`` waits for ever.
+    """
 
     late: Callable[[], None]
+    timeout: float | None = None
     _jobs: queue.SimpleQueue[MaskJob | None] | None = field(default=None, init=False)
 
     def run(self, fill: Callable[[], States]) -> MaskJob:
@@ -97,7 +107,8 @@ class MaskThreads:
             threading.Thread(
                 target=_serve, args=(self._jobs,), name="infernix-masks", daemon=True
             ).start()
-        job = MaskJob(fill)
+        deadline = time.monotonic() + self.timeout if self.timeout is not None else None
+        job = MaskJob(fill, deadline)
         self._jobs.put(job)
         if not job.wait(PATIENCE) and job.leave(self.late):
             # That thread ends with this job; the next one gets its own.

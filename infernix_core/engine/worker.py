@@ -9,74 +9,25 @@ from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from attrs import define, frozen
-from numpy.typing import NDArray
-
 from infernix_core.engine.mask_jobs import MaskThreads
+from infernix_core.engine.outcomes import PreviewFault, outcome_of
 from infernix_core.engine.program import DecodeRow, PendingBatch, Program, RoundFault
 from infernix_core.engine.request import FinishReason, GenerationStart
 from infernix_core.engine.resident import MaskPending, Request, Stage, integrity_error
+from infernix_core.engine.round_masks import RoundMasks, RowFault
 from infernix_core.engine.scheduler import DecodeUnit, FirstTokenUnit, PrefillUnit, Scheduler, Unit
-from infernix_core.engine.session import Preview
 from infernix_core.errors import (
-    ConstraintDeadEnd,
     ConstraintTooSlow,
     DeadlineExceeded,
     EngineUnavailable,
     InfernixError,
-    IntegrityError,
-    NonFiniteLogits,
 )
-from infernix_core.interfaces.sampling import MaskState, PendingRowFailure
 from infernix_core.interfaces.speculative import DraftPolicy
 
 _log = logging.getLogger(__name__)
 
 #: Callers pass this on to strangers, so the fault's own words are in the log and the error's cause alone.
 STOPPED = "the engine has stopped after an internal fault, which its log tells"
-
-
-class RowFault(IntegrityError):
-    """One request's matcher failed while its masks were filled."""
-
-    def __init__(self, request: Request, fault: Exception) -> None:
-        super().__init__(f"{type(fault).__name__}: {fault}")
-        self.request = request
-
-
-@frozen
-class RoundMasks:
-    """The mask service of one unit: its rows' requests, in batch order."""
-
-    requests: Sequence[Request]
-    threads: MaskThreads
-
-    def fill(
-        self, row: int, drafts: Sequence[int], columns: NDArray[np.int32]
-    ) -> tuple[MaskState, ...]:
-        """See ``MaskService``.
-
-        Raises:
-            RowFault: The row's matcher failed.
-            MaskPending: The row's masks take long.
-        """
-        try:
-            return self.requests[row].fill_masks(drafts, columns, self.threads)
-        except MaskPending:
-            raise
-        except Exception as fault:
-            raise RowFault(self.requests[row], fault) from fault
-
-
-@define(eq=False)
-class Outcome:
-    """What becomes of one row of a pending unit: tokens to commit, and how the request ends, if it does."""
-
-    count: int = 0
-    preview: Preview | None = None
-    cancelled: bool = False
-    error: InfernixError | None = None
 
 
 class Worker:
@@ -103,8 +54,7 @@ class Worker:
         self._scheduler = scheduler
         self._policy = policy
         self._finished = finished
-        self._mask_timeout = mask_timeout
-        self._mask_threads = MaskThreads(self.wake)
+        self._mask_threads = MaskThreads(self.wake, mask_timeout)
         self._wake = threading.Condition()
         self._waiting: deque[Request] = deque()
         self._residents: list[Request] = []
@@ -118,14 +68,11 @@ class Worker:
         """Queues a prepared request.
 
         Raises:
-            DeadlineExceeded: Its pending deadline passed while it was prepared.
             EngineUnavailable: The worker is closed or has failed.
         """
         with self._wake:
             self.require_available()
             request.queued = time.monotonic()
-            if request.deadline is not None and request.queued >= request.deadline:
-                raise DeadlineExceeded("the pending deadline passed during preparation")
             self._waiting.append(request)
             self._wake.notify()
 
@@ -196,26 +143,25 @@ class Worker:
                     self._waiting.remove(request)
                     self._end_waiting(request, now)
                 if (self._waiting and self._free) or any(
-                    request.stage is not Stage.MASK or self._masked(request, now)
-                    for request in self._residents
+                    self._wants_a_look(request, now) for request in self._residents
                 ):
                     return True
                 self._wake.wait(self._next_timeout(now))
             return False
 
-    def _masked(self, request: Request, now: float) -> bool:
-        """Whether a request that waits for its masks is to be looked at."""
-        assert request.mask_job is not None
+    @staticmethod
+    def _wants_a_look(request: Request, now: float) -> bool:
+        """Whether a resident request can go on or is to end; one whose masks are being made waits."""
+        if request.mask_job is None:
+            return True
         job = request.mask_job.job
-        late = self._mask_timeout is not None and now >= job.started + self._mask_timeout
-        return job.done or late or request.cancelled.is_set()
+        return job.done or job.overdue(now) or request.cancelled.is_set()
 
     def _next_timeout(self, now: float) -> float | None:
         """Seconds until the first mask has taken, or the first request has waited, too long."""
-        ends = [request.deadline for request in self._waiting if request.deadline is not None]
-        for request in self._residents:
-            if request.mask_job is not None and self._mask_timeout is not None:
-                ends.append(request.mask_job.job.started + self._mask_timeout)
+        deadlines = [request.deadline for request in self._waiting]
+        deadlines += [one.mask_job.job.deadline for one in self._residents if one.mask_job]
+        ends = [deadline for deadline in deadlines if deadline is not None]
         return max(min(ends) - now, 0.0) if ends else None
 
     def _resume(self) -> None:
@@ -232,9 +178,9 @@ class Worker:
                 except Exception as fault:
                     _log.exception("a request's matcher failed")
                     self._end(request, FinishReason.ERROR, error=RowFault(request, fault))
-            elif self._masked(request, now):
+            elif request.mask_job.job.overdue(now):
                 error = ConstraintTooSlow(
-                    f"one mask of the constraint takes more than {self._mask_timeout} s",
+                    f"one mask of the constraint takes more than {self._mask_threads.timeout} s",
                     hint="a simpler constraint; repetitions inside repetitions are the usual cause",
                 )
                 self._end(request, FinishReason.ERROR, error=error)
@@ -325,34 +271,17 @@ class Worker:
 
     def _settle(self, requests: Sequence[Request], pending: PendingBatch) -> None:
         """Previews every row, commits all of them or none, then confirms and publishes."""
-        outcomes = [Outcome() for _ in requests]
-        faulty: tuple[Request, InfernixError] | None = None
-        for request, row, outcome in zip(requests, pending.sampled, outcomes, strict=True):
-            if request.cancelled.is_set():
-                outcome.cancelled = True
-            elif row.failure is not None:
-                outcome.error = _failure(row.failure)
-            elif request.options.constraint_stats and len(row.kept_mass) != len(row.tokens):
-                # Its tokens are good, so nobody else is touched; but a report without it would look whole.
-                outcome.error = IntegrityError(
-                    f"{self._program.sampler} gives {len(row.kept_mass)} kept masses for "
-                    f"{len(row.tokens)} tokens, though they are asked for"
-                )
-                _log.error("a request's statistics cannot be given: %s", outcome.error)
-            else:
-                try:
-                    outcome.preview = request.session.preview(row.tokens)
-                except Exception as error:
-                    _log.exception("a request's output session failed")
-                    faulty = (request, integrity_error(error))
-                    break
-                outcome.count = outcome.preview.accepted
-        if faulty is not None:
+        try:
+            outcomes = [
+                outcome_of(request, row, self._program.sampler)
+                for request, row in zip(requests, pending.sampled, strict=True)
+            ]
+        except PreviewFault as fault:
             # Nothing of the round is kept: the other rows run again, to the same tokens.
             for request in requests:
                 request.session.discard()
             self._program.abort(pending)
-            self._end(faulty[0], FinishReason.ERROR, error=faulty[1])
+            self._end(fault.request, FinishReason.ERROR, error=fault.error)
             return
         try:
             self._program.commit(pending, [outcome.count for outcome in outcomes])
@@ -422,12 +351,3 @@ class Worker:
                 error = EngineUnavailable(STOPPED)
                 error.__cause__ = failure
                 request.finish(FinishReason.ERROR, error=error)
-
-
-def _failure(failure: PendingRowFailure) -> InfernixError:
-    if failure is PendingRowFailure.DEAD_END:
-        return ConstraintDeadEnd(
-            "the constraint leaves no legal next token here",
-            hint="the text so far is a prefix that the vocabulary cannot continue",
-        )
-    return NonFiniteLogits("the model's logits leave no finite selection")
