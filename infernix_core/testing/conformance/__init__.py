@@ -23,6 +23,7 @@ pytest.register_assert_rewrite(
             "speculative",
             "protocol",
             "serving",
+            "wire",
             "controlled",
         )
     )
@@ -33,9 +34,9 @@ from infernix_core.testing.conformance.mask_provider import MaskProviderSuite  #
 from infernix_core.testing.conformance.protocol import ProtocolSuite  # noqa: E402
 from infernix_core.testing.conformance.rounds import Row, law  # noqa: E402
 from infernix_core.testing.conformance.sampler import SamplerSuite  # noqa: E402
-from infernix_core.testing.conformance.serving import WireClient, WireRequest  # noqa: E402
 from infernix_core.testing.conformance.speculative import SpeculativeBackendSuite  # noqa: E402
 from infernix_core.testing.conformance.walks import ContentCase  # noqa: E402
+from infernix_core.testing.conformance.wire import WireClient, WireRequest  # noqa: E402
 
 __all__ = [
     "ContentCase",

@@ -1,17 +1,15 @@
-"""What the protocol suite serves and asks: a server of its own, and how a client speaks."""
+"""What the protocol suite serves: a server of its own for each test."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from attrs import define, evolve, field, frozen
+from attrs import define, frozen
 
 from infernix_core.engine.request import GenerationHandle, RequestOptions
 from infernix_core.engine.service import GenerationService
@@ -25,95 +23,13 @@ from infernix_core.interfaces.constraints import Choice
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.protocol import ProtocolAdapter
 from infernix_core.testing.conformance.controlled import Controls, controlled_engine
+from infernix_core.testing.conformance.wire import Reply, WireClient, WireRequest
 from infernix_core.testing.toy_engine import ToyEngine
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession, web
 
 Application = Callable[[GenerationService, Iterable[ProtocolAdapter]], "web.Application"]
-
-
-@frozen
-class WireRequest:
-    """One HTTP request."""
-
-    path: str
-    body: bytes = b""
-    headers: Mapping[str, str] = field(factory=dict)
-    method: str = "POST"
-
-    @classmethod
-    def json(cls, path: str, value: Any, headers: Mapping[str, str] | None = None) -> WireRequest:
-        """A POST of a JSON value."""
-        headers = {"Content-Type": "application/json", **(headers or {})}
-        return cls(path, json.dumps(value).encode(), headers)
-
-
-class WireClient(ABC):
-    """How a client of the protocol asks, and how it reads the answer. Only ``request`` must be given."""
-
-    @abstractmethod
-    def request(
-        self, prompt: str, *, max_tokens: int, stream: bool, choices: Sequence[str] = ()
-    ) -> WireRequest | None:
-        """Asks for the continuation of a text; a chat protocol sends it as the one message of a user.
-
-        It says nothing about sampling.
-
-        Args:
-            prompt: The text.
-            max_tokens: Most tokens to generate.
-            stream: Whether the answer shall come in pieces.
-            choices: Texts of which the answer is to be one; empty leaves it free.
-
-        Returns:
-            ``None`` when the protocol cannot express ``stream`` or ``choices``; the tests of it are skipped.
-        """
-
-    def text(self, body: bytes) -> str:
-        """The generated text of a whole answer."""
-        return body.decode()
-
-    def streamed_text(self, body: bytes) -> str:
-        """The generated text of a streamed answer.
-
-        Raises:
-            Exception: The stream says that the generation failed, or lacks its end.
-        """
-        return body.decode()
-
-    def malformed(self) -> Iterable[WireRequest]:
-        """Requests that are refused as the client's fault. The default is for a protocol of JSON objects.
-
-        The content type is among them because a web page of another origin may send any other body
-        without asking the server first.
-        """
-        good = self.plain("a prompt", max_tokens=1)
-        for body in (b"", b"this is not JSON", b"{", b"[1, 2]", b'"text"', b"12", b"null", b"{}"):
-            yield evolve(good, body=body)
-        yield evolve(good, body=good.body[:-1] + b"\xff" + good.body[-1:])
-        yield evolve(good, body=b"[" * 100_000)
-        yield evolve(good, body=b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
-        yield evolve(good, headers={**good.headers, "Content-Type": "text/plain"})
-
-    def plain(self, prompt: str, *, max_tokens: int) -> WireRequest:
-        """The request for a whole, free answer, which every protocol has."""
-        request = self.request(prompt, max_tokens=max_tokens, stream=False)
-        assert request is not None, "a client must be able to ask for a whole, free answer"
-        return request
-
-
-@frozen
-class Reply:
-    """What came back.
-
-    Attributes:
-        broken: The connection ended before the answer did.
-    """
-
-    status: int
-    body: bytes
-    broken: bool = False
 
 
 def plain_application(
