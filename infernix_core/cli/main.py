@@ -62,14 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Listing plugins must work when one of them is broken.
         listing = arguments[:1] == ["plugins"]
         registry = PluginRegistry.discover(strict=not listing)
-        taken = {command.name for command in CORE_COMMANDS}
-        extra = [] if listing else registry.all(CliCommand)
-        for command in tuple(extra):
-            if command.name in taken:
-                raise PluginError(
-                    f"{registry.origin(CliCommand, command.name)} takes a name of the core's"
-                )
-            extra[extra.index(command)] = _blaming(command, registry)
+        found = () if listing else registry.all(CliCommand)
+        extra = [_of_plugin(command, registry) for command in found]
         parser = build_parser(sorted((*CORE_COMMANDS, *extra), key=lambda command: command.name))
         namespace, unknown = parser.parse_known_args(arguments)
         if unknown:
@@ -100,11 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return exit_codes.USAGE if usage else exit_codes.REQUEST
 
 
-def _blaming(command: CliCommand, registry: PluginRegistry) -> CliCommand:
-    """The command, whose faults while it declares its options name the plugin: they would stop every command."""
+def _of_plugin(command: CliCommand, registry: PluginRegistry) -> CliCommand:
+    """The command, whose faults while it declares its options name the plugin: they would stop every command.
+
+    Raises:
+        PluginError: Its name is one of the core's.
+    """
+    origin = registry.origin(CliCommand, command.name)
+    if command.name in {core.name for core in CORE_COMMANDS}:
+        raise PluginError(f"{origin} takes a name of the core's")
 
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        with registry.origin(CliCommand, command.name).blamed():
+        with origin.blamed():
             command.add_arguments(parser)
 
     return evolve(command, add_arguments=add_arguments)

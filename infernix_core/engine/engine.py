@@ -228,7 +228,7 @@ class Engine:
         self._worker.require_available()
         patience = self._patience(options, submitted, cancelled)
         with self._outstanding_lock:
-            limit = self.options.lanes + self.options.queue_limit
+            limit = self.options.most_outstanding
             if self._outstanding >= limit:
                 abandoned = sum(one.cancelled() for one in self._preparing)
                 if (outstanding := self._outstanding - abandoned) >= limit:

@@ -75,6 +75,11 @@ class EngineOptions:
     sampler: str = "sampling"
     spec: str | None = None
 
+    @property
+    def most_outstanding(self) -> int:
+        """Requests that may be in preparation, waiting or running at once."""
+        return self.lanes + self.queue_limit
+
 
 DEFAULT_CONTEXT = 8192
 DEFAULT_DRAFTS = 4

@@ -147,7 +147,7 @@ class GenerationService:
         self.created = int(time.time())
         self._default_max_tokens = default_max_tokens
         self._enable_thinking = enable_thinking
-        self._limit = engine.options.lanes + engine.options.queue_limit
+        self._limit = engine.options.most_outstanding
         self._live: dict[Generation, asyncio.Future[None]] = {}
         self._news = asyncio.Event()
         self._draining = False
