@@ -17,7 +17,8 @@ from infernix_core.engine.engine import Engine
 from infernix_core.engine.service import GenerationService
 from infernix_core.interfaces.protocol import ProtocolAdapter
 from infernix_core.testing.toy import ToyModel, ToyTarget, toy_vocabulary
-from infernix_http.app import ServerOptions, make_app
+from infernix_http.app import make_app
+from infernix_http.options import ServerOptions
 from infernix_http.server import Runner, listen, url
 from infernix_openai.adapter import OpenAIAdapter
 

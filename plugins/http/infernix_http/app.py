@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from attrs import field, frozen
 
 from infernix_core.engine.service import GenerationService
-from infernix_core.errors import EngineUnavailable, InvalidOption, Location, PluginError
+from infernix_core.errors import EngineUnavailable, PluginError
 from infernix_core.interfaces.protocol import ProtocolAdapter
 from infernix_core.origins import blamed, called
 from infernix_http.json_body import shown
+from infernix_http.options import ServerOptions
 from infernix_http.wire_errors import HttpError, wire_error
 
 _log = logging.getLogger(__name__)
@@ -25,41 +25,8 @@ _log = logging.getLogger(__name__)
 SERVICE = web.AppKey("service", GenerationService)
 REQUEST_ID = web.RequestKey("request_id", str)
 
-MIB = 1 << 20
-
 #: A client's own request id, when it is fit for logs and headers.
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-
-
-def _key(value: str | None) -> str | None:
-    """A key that a header can carry; a file's line end comes along easily."""
-    if value is None:
-        return None
-    key = value.strip()
-    where = Location(field="api_key")
-    if not key:
-        raise InvalidOption("the API key is empty", location=where)
-    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in key):
-        raise InvalidOption(
-            "the API key holds a control character", location=where, hint="no header can carry it"
-        )
-    return key
-
-
-@frozen
-class ServerOptions:
-    """What an application is told at its start.
-
-    Attributes:
-        max_request_bytes: Largest request body.
-        api_key: What clients must present; ``None`` lets everybody in. /health needs none. Blanks around it are no
-            part of it, as they are none of a header.
-        drain_timeout: Seconds that running requests may go on when the application shuts down.
-    """
-
-    max_request_bytes: int = 32 * MIB
-    api_key: str | None = field(default=None, converter=_key)
-    drain_timeout: float = 30.0
 
 
 def make_app(

@@ -20,26 +20,26 @@ from infernix_core.cli.engine_arguments import (
     resolve_model,
 )
 from infernix_core.descriptors import ProtocolPlugin
-from infernix_core.engine.options import EngineOptions
+from infernix_core.engine.option_checks import impossible
+from infernix_core.engine.options import MIB, EngineOptions
 from infernix_core.errors import InvalidOption, Location, PluginError
 from infernix_core.origins import origin_of
 from infernix_core.plugins import PluginRegistry
+from infernix_http.options import ServerOptions
 
 if TYPE_CHECKING:
     import socket
 
     from infernix_core.engine.engine import Engine
     from infernix_core.interfaces.protocol import ProtocolAdapter
-    from infernix_http.app import ServerOptions
 
 API_KEY = "INFERNIX_API_KEY"
 LEVELS = ("debug", "info", "warning", "error")
-MIB = 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    defaults = EngineOptions()
+    defaults, server_defaults = EngineOptions(), ServerOptions()
     add_model_argument(parser)
     server = parser.add_argument_group("server")
     server.add_argument("--host", default="127.0.0.1", help="(default: %(default)s)")
@@ -57,16 +57,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_argument(
         "--max-request-bytes",
         type=int,
-        default=32 * MIB,
+        default=server_defaults.max_request_bytes,
         metavar="N",
-        help="largest request body (default: 32 MiB)",
+        help=f"largest request body (default: {server_defaults.max_request_bytes // MIB} MiB)",
     )
     server.add_argument(
         "--drain-timeout",
         type=float,
-        default=30.0,
+        default=server_defaults.drain_timeout,
         metavar="S",
-        help="seconds that running requests may go on at shutdown (default: 30)",
+        help="seconds that running requests may go on at shutdown "
+        f"(default: {server_defaults.drain_timeout:g})",
     )
     server.add_argument("--log-level", choices=LEVELS, default="info", help="(default: info)")
     requests = parser.add_argument_group("requests")
@@ -117,11 +118,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     for name, least in (("max_request_bytes", 1), ("drain_timeout", 0), ("default_max_tokens", 1)):
         value = getattr(namespace, name)
         if value is not None and not least <= value < float("inf"):
-            raise InvalidOption(
-                f"{value} is not possible",
-                location=Location(field=f"--{name.replace('_', '-')}"),
-                hint=f"at least {least}",
-            )
+            raise impossible(name, value, f"at least {least}")
     protocols = registry.all(ProtocolPlugin)
     if not protocols:
         raise PluginError("no protocol is installed; pip install infernix-openai")
@@ -129,7 +126,6 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     options = engine_options(namespace)
 
     from infernix_core.engine.engine import Engine
-    from infernix_http.app import ServerOptions
     from infernix_http.server import LAST_WORDS, exit_code, leave, listen
 
     server_options = ServerOptions(

@@ -30,8 +30,9 @@ from infernix_core.errors import (
 from infernix_core.interfaces.frontend import Channel, PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_http import sse
-from infernix_http.app import ServerOptions, request_id
+from infernix_http.app import request_id
 from infernix_http.json_body import read_object
+from infernix_http.options import ServerOptions
 from infernix_http.server import listen
 from tests.plugins.serving import raw_request, serving, slow_toy, until
 

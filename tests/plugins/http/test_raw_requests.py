@@ -12,7 +12,7 @@ import pytest
 
 from infernix_core.errors import InvalidOption
 from infernix_http import server as server_module
-from infernix_http.app import ServerOptions
+from infernix_http.options import ServerOptions
 from tests.plugins.serving import serving, slow_toy, until
 
 
