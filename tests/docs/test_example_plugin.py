@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import EXAMPLE, ROOT
+from tests.docs.examples import install, run, tree
+from tests.docs.pages import EXAMPLE
 
 ENGINE = """
 import torch
@@ -54,52 +52,16 @@ print(copied[1].usage.accepted_tokens, "accepted")
 """
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below, but for what importing leaves."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-
-
-def installed() -> set[tuple[str, str]]:
-    """Name and version of what the running environment holds."""
-    return {(one.name, one.version) for one in distributions()}
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pip has installed the plugin, from its folder and without the network."""
-    site = tmp_path_factory.mktemp("site")
-    checkout, environment = tree(EXAMPLE), installed()
-    pip = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", "install"]
-    alone = ["--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir"]
-    subprocess.run(
-        [*pip, *alone, "--quiet", "--target", site, EXAMPLE], check=True, timeout=120, cwd=site
-    )
-    assert tree(EXAMPLE) == checkout, "building left something in the checkout"
-    assert installed() == environment, "the running environment was changed"
-    return site
+    """Where pip installs the plugin."""
+    return tmp_path_factory.mktemp("site")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def environment(site: Path) -> dict[str, str]:
-    """A process that finds the installed plugin, and the checkout's copy of it nowhere."""
-    path = [str(site), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-
-
-def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=ROOT,
-        timeout=120,
-        check=False,
-    )
+    """Of a process that finds the installed plugin."""
+    return install(EXAMPLE, site)
 
 
 def test_pip_installs_the_package_and_its_entry_point(site: Path) -> None:

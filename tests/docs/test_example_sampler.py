@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,8 @@ from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.plugins import PluginRegistry
 from infernix_core.testing.conformance import SamplerSuite
 from infernix_core.testing.toy_engine import toy_engine
-from tests.docs.pages import ROOT, SAMPLER_EXAMPLE
+from tests.docs.examples import install, run
+from tests.docs.pages import SAMPLER_EXAMPLE
 
 GENERATE = """
 import logging, sys
@@ -84,18 +82,6 @@ def test_a_missing_inner_sampler_is_a_plugin_error(
 
 
 def test_it_is_installed_and_generates(tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", "install"]
-    alone = ["--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir", "--quiet"]
-    subprocess.run([*pip, *alone, "--target", tmp_path, SAMPLER_EXAMPLE], check=True, timeout=120)
-    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))
-    result = subprocess.run(
-        [sys.executable, "-c", GENERATE],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        cwd=ROOT,
-        timeout=120,
-        check=False,
-    )
+    result = run(install(SAMPLER_EXAMPLE, tmp_path), "-c", GENERATE)
     assert result.returncode in (0, 3), result.stderr
     assert result.stdout.count("DEBUG:infernix_entropy_log.sampler:position ") >= 2
