@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from infernix_core.interfaces.sampling import MaskState, SampledRow, SamplerSpec, SamplingRound
 from infernix_sampling.columns import Column
+from infernix_sampling.scores import mask_words
 from infernix_sampling.verification import Verdict
 
 #: Members of an enumeration are slow to reach, and this runs for every token.
@@ -34,11 +35,9 @@ class GreedyShortcut:
     _words: NDArray[np.int32] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        size = self.spec.vocabulary_size
+        words = -(-self.spec.vocabulary_size // 32)
         self._generable = self.spec.generable.cpu().numpy().astype(bool)
-        padded = np.zeros(-(-size // 32) * 32, dtype=bool)
-        padded[:size] = self._generable
-        self._words = np.packbits(padded, bitorder="little").view("<i4").astype(np.int32)
+        self._words = mask_words(self.spec.generable, 32 * words)
 
     def single(self, round: SamplingRound) -> tuple[SampledRow, ...] | None:
         """The rows of a round without drafts, where every one of them is such a column; else ``None``.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy
 import torch
 from attrs import field, frozen
+from numpy.typing import NDArray
 from torch import Tensor
 
 from infernix_core.errors import IntegrityError
@@ -43,6 +44,13 @@ class Scores:
     kept_mass: Tensor | None = field(eq=False)
 
 
+def mask_words(tokens: Tensor, size: int) -> NDArray[numpy.int32]:
+    """The mask words of a set of tokens, bool [V], over ``size`` bits: V or more, in whole words."""
+    bits = numpy.zeros(size, dtype=bool)
+    bits[: len(tokens)] = tokens.cpu().numpy()
+    return numpy.packbits(bits, bitorder="little").view("<i4").astype(numpy.int32)
+
+
 class Workspace:
     """The planned buffers of one engine and the passes over the vocabulary that fill them.
 
@@ -64,9 +72,7 @@ class Workspace:
         self.scores = torch.full((self.limit, padded), -torch.inf, device=self.device)
         self.weights = torch.zeros((self.limit, padded), device=self.device)
         self._barred = (~spec.generable.to(torch.bool)).nonzero()[:, 0]
-        generable = numpy.zeros(padded, dtype=bool)
-        generable[: spec.vocabulary_size] = spec.generable.cpu().numpy()
-        packed = numpy.packbits(generable, bitorder="little").view("<i4").astype(numpy.int32)
+        packed = mask_words(spec.generable, padded)
         self._generable_words = torch.from_numpy(packed[:words]).to(self.device)
         self._words = torch.zeros((self.limit, len(packed)), dtype=torch.int32, device=self.device)
         # Unpacking by table: a mask byte selects the eight all-ones or all-zero words of its tokens.
