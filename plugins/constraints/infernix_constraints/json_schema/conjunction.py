@@ -169,7 +169,7 @@ class Conjunctions:
         for test in tests:
             if effort.states > MAX_TEST_STATES:
                 raise too_many_states(test.location)
-            states = test.automaton().states
+            states = test.automaton.states
             if test not in effort.tests:
                 effort.tests.add(test)
                 effort.states += states

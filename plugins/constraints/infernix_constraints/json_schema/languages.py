@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property
 from typing import Literal
 
 from attrs import field, frozen
@@ -19,6 +19,7 @@ from infernix_constraints.strings.algebra import (
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.formats import format_automaton
 from infernix_constraints.strings.limits import TooManyParts, TooManyStates
+from infernix_constraints.strings.memo import remembered
 from infernix_constraints.strings.pattern import from_pattern
 from infernix_constraints.strings.texts import has_length_between, of_texts
 from infernix_core.errors import InvalidRegex, Location, UnsupportedSchema
@@ -43,47 +44,44 @@ class Test:
     location: Location = field(eq=False)
     negated: bool = False
 
+    @cached_property
     def automaton(self) -> StringAutomaton:
         """Its strings.
 
         Raises:
             UnsupportedSchema: The pattern is none that can be enforced, or takes too many states.
         """
-        try:
-            return _automaton(self.keyword, self.text, self.negated)
-        except InvalidRegex as error:
-            place = error.location.offset if error.location is not None else None
-            raise UnsupportedSchema(
-                f"the pattern {short(self.text)!r} cannot be enforced: {error.message}"
-                + (f" at character {place}" if place is not None else ""),
-                location=self.location,
-                hint=error.hint,
-            ) from error
-        except TooManyStates as error:
-            raise too_many_states(self.location) from error
+        found = _built(self.keyword, self.text, self.negated)
+        if isinstance(found, StringAutomaton):
+            return found
+        if isinstance(found, TooManyStates):
+            raise too_many_states(self.location) from found
+        place = found.location.offset if found.location is not None else None
+        raise UnsupportedSchema(
+            f"the pattern {short(self.text)!r} cannot be enforced: {found.message}"
+            + (f" at character {place}" if place is not None else ""),
+            location=self.location,
+            hint=found.hint,
+        ) from found
 
     def holds(self, text: str) -> bool:
         """Whether a string satisfies it."""
-        return text in self.automaton()
+        return text in self.automaton
 
 
-def _automaton(keyword: str, text: str, negated: bool) -> StringAutomaton:
-    found = _built(keyword, text, negated)
-    if isinstance(found, Exception):
-        raise found.with_traceback(None)
-    return found
-
-
-@lru_cache(maxsize=512)
-def _built(keyword: str, text: str, negated: bool) -> StringAutomaton | Exception:
+@remembered
+def _built(
+    keyword: str, text: str, negated: bool
+) -> StringAutomaton | InvalidRegex | TooManyStates:
     """The automaton, or why there is none: finding that out may take longest."""
     try:
         if negated:
-            return complement(_automaton(keyword, text, negated=False))
+            plain = _built(keyword, text, False)
+            return complement(plain) if isinstance(plain, StringAutomaton) else plain
         if keyword == "pattern":
             return from_pattern(text)
     except (InvalidRegex, TooManyStates) as error:
-        return error
+        return error.with_traceback(None)
     found = format_automaton(text)
     assert found is not None
     return found
@@ -111,17 +109,22 @@ def intersected(tests: Sequence[Test]) -> StringAutomaton | None:
     """
     if not tests:
         return None
-    for test in tests:
-        test.automaton()  # says which one it is, if it is one alone
+    # One that is refused alone says so itself.
+    each = {(test.keyword, test.text, test.negated): test.automaton for test in tests}
     try:
-        return _intersected(frozenset((test.keyword, test.text, test.negated) for test in tests))
+        return _intersected(frozenset(each))
     except TooManyStates:
         raise too_many_states(tests[-1].location) from None
 
 
-@lru_cache(maxsize=512)
+@remembered
 def _intersected(tests: frozenset[tuple[str, str, bool]]) -> StringAutomaton:
-    return intersection(*(_automaton(*test) for test in tests))
+    parts: list[StringAutomaton] = []
+    for test in tests:
+        found = _built(*test)
+        assert isinstance(found, StringAutomaton)
+        parts.append(found)
+    return intersection(*parts)
 
 
 def occurs(

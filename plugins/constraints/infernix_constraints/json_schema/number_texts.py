@@ -21,11 +21,8 @@ reads. The forms:
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
-from threading import Lock
 from typing import Final
 
 from attrs import evolve
@@ -42,11 +39,10 @@ from infernix_constraints.json_schema.values import INT64
 from infernix_constraints.strings.algebra import difference, from_function, intersection
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.finite import Rows, finite_automaton
+from infernix_constraints.strings.memo import remembered
 
 #: Digits of a multiple's text that is no plain integer: so many survive binary64 whatever they are.
 MAX_MULTIPLE_DIGITS: Final = 15
-#: States of all the automata that are kept: 64 MiB together at worst.
-MAX_KEPT_STATES: Final = 1 << 20
 
 #: Nonzero texts below this are read as zero; it is the least one above half the least binary64.
 _LEAST = Decimal("2.4703282292062328E-324")
@@ -54,45 +50,36 @@ _LEAST = Decimal("2.4703282292062328E-324")
 _GREATEST = Decimal("1.7976931348623158E+308")
 _EVERYTHING = NumberRange(-_GREATEST, _GREATEST, IntegerShape(*INT64))
 
-_KEPT: OrderedDict[IntegerShape | NumberShape, StringAutomaton] = OrderedDict()
-_LOCK = Lock()
 
-
+@remembered
 def integer_texts(shape: IntegerShape) -> StringAutomaton:
     """The texts of a range's integers; none where the range holds no multiple.
 
     Raises:
         TooManyStates: The multiple leaves too many remainders to tell apart.
     """
-
-    def build() -> StringAutomaton:
-        if shape.excluded is not None:
-            # Every integer is written in one way, so texts are left out with their values.
-            every = evolve(shape, excluded=None)
-            step = common_multiple(shape.excluded, shape.multiple)
-            return difference(integer_texts(every), integer_texts(evolve(every, multiple=step)))
-        multiple = Divisibility.of(shape.multiple, 0)
-        return _automaton(_naturals(shape, multiple, False), _naturals(shape, multiple, True))
-
-    return _kept(shape, build)
+    if shape.excluded is not None:
+        # Every integer is written in one way, so texts are left out with their values.
+        every = evolve(shape, excluded=None)
+        step = common_multiple(shape.excluded, shape.multiple)
+        return difference(integer_texts(every), integer_texts(evolve(every, multiple=step)))
+    multiple = Divisibility.of(shape.multiple, 0)
+    return _automaton(_naturals(shape, multiple, False), _naturals(shape, multiple, True))
 
 
+@remembered
 def number_texts(shape: NumberShape) -> StringAutomaton:
     """The texts of a range's numbers, or of every finite number; none where no multiple can be written.
 
     Raises:
         TooManyStates: The multiple leaves too many remainders to tell apart.
     """
-
-    def build() -> StringAutomaton:
-        if shape.fractional:
-            return intersection(number_texts(evolve(shape, fractional=False)), _fractions())
-        if shape.range is None and shape.multiple is None:
-            every = [scientific(_LEAST, _GREATEST, MAX_DIGITS, Divisibility.ANY), free()]
-            return _automaton(every, every)
-        return _automaton(_magnitudes(shape, False), _magnitudes(shape, True))
-
-    return _kept(shape, build)
+    if shape.fractional:
+        return intersection(number_texts(evolve(shape, fractional=False)), _fractions())
+    if shape.range is None and shape.multiple is None:
+        every = [scientific(_LEAST, _GREATEST, MAX_DIGITS, Divisibility.ANY), free()]
+        return _automaton(every, every)
+    return _automaton(_magnitudes(shape, False), _magnitudes(shape, True))
 
 
 @cache
@@ -113,23 +100,6 @@ def _fractions() -> StringAutomaton:
 
     boundaries = (0, *map(ord, "-./01:"))
     return from_function(boundaries, (0, False, False), step, lambda state: state[2])
-
-
-def _kept(
-    shape: IntegerShape | NumberShape, build: Callable[[], StringAutomaton]
-) -> StringAutomaton:
-    """The shape's automaton, built unless it was one of the last ones that were asked for."""
-    with _LOCK:
-        known = _KEPT.get(shape)
-        if known is not None:
-            _KEPT.move_to_end(shape)
-            return known
-    built = build()
-    with _LOCK:
-        _KEPT[shape] = built
-        while len(_KEPT) > 1 and sum(each.states for each in _KEPT.values()) > MAX_KEPT_STATES:
-            _KEPT.popitem(last=False)
-    return built
 
 
 def _naturals(shape: IntegerShape, multiple: Divisibility, negative: bool) -> list[Machine | None]:

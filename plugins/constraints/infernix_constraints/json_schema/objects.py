@@ -163,7 +163,7 @@ class _Members:
             yield _Class(None, self._keys_of_class(frozenset()))
             return
         at = self.location("patternProperties" if tests else "propertyNames")
-        for names, places in classes([test.automaton() for test in tests], allowed, at):
+        for names, places in classes([test.automaton for test in tests], allowed, at):
             matching = frozenset(tests[place] for place in places)
             yield _Class(names, self._keys_of_class(matching))
 
@@ -233,14 +233,14 @@ class _Members:
         names = each.names
         whole = self.declared.keys() >= some.declared and not some.patterns
         for language in (
-            None if some.test is None else some.test.automaton(),
+            None if some.test is None else some.test.automaton,
             None if some.names is None else self._language((some.names,), some.location),
         ):
             if language is not None:
                 names = language if names is None else both(names, language, some.location)
                 whole = whole and names == each.names
         for test in some.patterns:
-            failing = evolve(test, negated=not test.negated).automaton()
+            failing = evolve(test, negated=not test.negated).automaton
             names = failing if names is None else both(names, failing, some.location)
         if some.declared and names is not None:
             names = without_texts(names, some.declared, some.location)

@@ -6,45 +6,61 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import wraps
 from threading import Lock
-from typing import Final, ParamSpec
+from typing import Final, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 from infernix_constraints.strings.automaton import StringAutomaton
 
 _P = ParamSpec("_P")
+_R = TypeVar("_R", bound=StringAutomaton | Exception)
 
-#: Bytes of transition tables that one function remembers.
+#: Bytes of transition tables that one function remembers, those among its arguments included.
 _MAX_BYTES: Final = 32 << 20
-#: What an entry takes beside its table.
+#: What an entry takes beside its tables and texts, and a text beside its characters.
 _OVERHEAD: Final = 1024
+_TEXT: Final = 64
 
 
-def remembered(function: Callable[_P, StringAutomaton]) -> Callable[_P, StringAutomaton]:
-    """Remembers a function's results by its positional arguments; the ones unused for longest go first.
+def remembered(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Remembers a function's results by its arguments; the ones unused for longest go first.
 
-    A count of entries would not do, since a table may have 64 MiB. Errors are not remembered.
+    A count of entries would not do, since a table may have 64 MiB. A result that is still in use is known in
+    any case. Errors are remembered where they are returned, not where they are raised.
     """
-    results: OrderedDict[Hashable, StringAutomaton] = OrderedDict()
-    lock, held = Lock(), 0
-
-    def size(automaton: StringAutomaton) -> int:
-        return automaton.table.nbytes + _OVERHEAD
+    kept: OrderedDict[Hashable, tuple[_R, int]] = OrderedDict()
+    used: WeakValueDictionary[Hashable, _R] = WeakValueDictionary()
+    lock, total = Lock(), 0
 
     @wraps(function)
-    def ask(*args: _P.args, **kwargs: _P.kwargs) -> StringAutomaton:
-        nonlocal held
+    def ask(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        nonlocal total
         key = (args, tuple(sorted(kwargs.items())))
         with lock:
-            known = results.get(key)
+            known = used.get(key)
             if known is not None:
-                results.move_to_end(key)
+                if key in kept:
+                    kept.move_to_end(key)
                 return known
         made = function(*args, **kwargs)
+        size = _OVERHEAD + _size(key) + _size(made)
         with lock:
-            if key not in results and size(made) <= _MAX_BYTES:
-                results[key] = made
-                held += size(made)
-                while held > _MAX_BYTES:
-                    held -= size(results.popitem(last=False)[1])
-        return made
+            known = used.setdefault(key, made)
+            if known is made and size <= _MAX_BYTES:
+                kept[key] = made, size
+                total += size
+                while total > _MAX_BYTES:
+                    total -= kept.popitem(last=False)[1][1]
+        return known
 
     return ask
+
+
+def _size(part: object) -> int:
+    """The bytes of the tables and texts in a result or a part of a key."""
+    if isinstance(part, StringAutomaton):
+        return part.table.nbytes
+    if isinstance(part, str):
+        return _TEXT + len(part) * 4
+    if isinstance(part, tuple | frozenset):
+        return sum(map(_size, part))
+    return 0

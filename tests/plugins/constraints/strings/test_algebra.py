@@ -272,3 +272,33 @@ def test_what_is_remembered_is_bounded_in_bytes():
     build(1009)
     build(3)
     assert calls == [3, -1, -1, *range(1000, 1010), 3]
+
+
+def test_what_is_in_use_is_remembered_whatever_its_size():
+    calls = []
+
+    @remembered
+    def build(size):
+        calls.append(size)
+        return from_pattern(rf"^\p{{L}}{{{size}}}$")
+
+    large = build(9000)  # 45 MB
+    assert build(9000) is large
+    assert calls == [9000]
+    del large
+    build(9000)
+    assert calls == [9000, 9000]
+
+
+def test_arguments_count_among_the_bytes():
+    calls = []
+
+    @remembered
+    def build(text):
+        calls.append(len(text))
+        return nothing()
+
+    one, other = "a" * 5_000_000, "b" * 5_000_000
+    for text in (one, one, other, one):
+        build(text)
+    assert calls == [5_000_000] * 3
