@@ -82,7 +82,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     )
     with bench.engine:
         parts = [part for part in PARTS if part in (namespace.parts or PARTS)]
-        reports = [report for part in parts for report in _reports(part, bench)]
+        reports = [_measure(part, bench) for part in parts]
     if namespace.json != "-":
         _print_tables(reports)
     if namespace.json is not None:
@@ -90,7 +90,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     return exit_codes.DONE
 
 
-def _reports(part: str, bench: Bench) -> list[Report]:
+def _measure(part: str, bench: Bench) -> Report:
     from infernix_bench import compiling, decoding, masking, mixing
 
     module: Any = {"decode": decoding, "compile": compiling, "masks": masking, "mixed": mixing}[
@@ -98,7 +98,7 @@ def _reports(part: str, bench: Bench) -> list[Report]:
     ]
     print(f"measuring {part} …", file=sys.stderr, flush=True)
     report: Report = module.measure(bench)
-    return [report]
+    return report
 
 
 def _print_tables(reports: list[Report]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from attrs import field, frozen
 
 from infernix_bench.reference import Reference
-from infernix_bench.report import Column, Report, Stopwatch, median
+from infernix_bench.report import Column, Report, Stopwatch, median, shown
 from infernix_bench.workload import RECORDS, Bench
 from infernix_core.interfaces.constraints import Grammar
 
@@ -79,9 +79,9 @@ def measure(bench: Bench) -> Report:
             Column("tokens/s", lambda row: f"{row.tokens_per_second:.0f}"),
             Column("wall s", lambda row: f"{row.wall_seconds:.3f}"),
             Column("CPU s", lambda row: f"{row.cpu_seconds:.3f}"),
-            Column("× transformers", lambda row: _shown(row.speedup, ".2f")),
-            Column("constraint cost", lambda row: _shown(row.constraint_cost, "+.1%")),
-            Column("same tokens", lambda row: _shown(row.same_tokens, ".0%")),
+            Column("× transformers", lambda row: shown(row.speedup, ".2f")),
+            Column("constraint cost", lambda row: shown(row.constraint_cost, "+.1%")),
+            Column("same tokens", lambda row: shown(row.same_tokens, ".0%")),
         ),
         records=[_row(case, times, outputs) for case in cases],
         notes=[reference] if isinstance(reference, str) else [],
@@ -156,7 +156,3 @@ def _agreement(expected: Sequence[Sequence[int]], found: Sequence[Sequence[int]]
                 break
             equal += 1
     return equal / sum(map(len, expected))
-
-
-def _shown(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from infernix_bench.report import Column, Report, Stopwatch, median
+from infernix_bench.report import Column, Report, Stopwatch, median, shown
 from infernix_bench.workload import RECORDS, Bench
 from infernix_core.engine.request import GenerationResult
 from infernix_core.interfaces.constraints import Grammar
@@ -49,8 +49,8 @@ def measure(bench: Bench) -> Report:
             Column("constrained + free", lambda row: f"{row.constrained} + {row.free}"),
             Column("tokens/s", lambda row: f"{row.tokens_per_second:.0f}"),
             Column("CPU s", lambda row: f"{row.cpu_seconds:.3f}"),
-            Column("tokens/s of a constrained one", lambda row: _shown(row.constrained_rate)),
-            Column("tokens/s of a free one", lambda row: _shown(row.free_rate)),
+            Column("tokens/s of a constrained one", lambda row: shown(row.constrained_rate, ".0f")),
+            Column("tokens/s of a free one", lambda row: shown(row.free_rate, ".0f")),
         ),
         records=[_row(mix, lanes - mix, runs[mix]) for mix in mixes],
     )
@@ -73,7 +73,3 @@ def _row(
         constrained_rate=median(rates[True]) if rates[True] else None,
         free_rate=median(rates[False]) if rates[False] else None,
     )
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}"

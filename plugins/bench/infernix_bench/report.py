@@ -95,3 +95,8 @@ def duration(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.1f} µs"
     return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def shown(value: float | None, form: str) -> str:
+    """A number in this format; nothing for ``None``."""
+    return "" if value is None else format(value, form)

@@ -8,6 +8,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from infernix_core.descriptors import MaskProviderPlugin, SamplerPlugin, SpeculativeBackendPlugin
+from infernix_core.engine.checkpoint import load_model
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
 from infernix_core.engine.request import GenerationResult, RequestOptions
@@ -182,20 +183,21 @@ class Bench:
         Raises:
             ContextOverflow: The engine's context has no room for the prompts and so many tokens.
         """
-        with Engine.load(directory, options=options, registry=registry) as engine:
-            model = engine.model
 
         def provider() -> MaskProvider:
             made: MaskProvider = registry.create(MaskProviderPlugin, options.mask_provider)
             return made
 
+        # What can be found wrong without the weights is found before they are read.
+        registry.get(MaskProviderPlugin, options.mask_provider)
+        sampler = registry.create(SamplerPlugin, options.sampler)
         backend = None
         if options.spec is not None:
             backend = registry.create(SpeculativeBackendPlugin, options.spec)
         endless = Engine(
-            EndlessModel.of(model),
+            EndlessModel.of(load_model(directory, options, registry)),
             mask_provider=provider,
-            sampler=registry.create(SamplerPlugin, options.sampler),
+            sampler=sampler,
             backend=backend,
             options=options,
         )
