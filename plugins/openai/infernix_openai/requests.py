@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from infernix_core.engine.request import RequestOptions
 from infernix_core.errors import (
@@ -47,7 +47,12 @@ class CommonRequest:
 
     Fields beyond OpenAI's: top_k, min_p, stop_token_ids, structured_outputs, compact_json,
     constraint_stats.
+
+    Attributes:
+        prompt_field: Where the prompt stands.
     """
+
+    prompt_field: ClassVar[str] = "prompt"
 
     model: str
     stream: bool | None = None
@@ -72,11 +77,6 @@ class CommonRequest:
     def include_usage(self) -> bool:
         """Whether a stream ends with a chunk of token counts."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
-
-    @property
-    def prompt_field(self) -> str:
-        """Where the prompt stands."""
-        return "prompt"
 
     def wire_name(self, field: str) -> str:
         """How the wire spells a field that the engine names."""
@@ -145,16 +145,13 @@ class ChatRequest(CommonRequest):
     Fields beyond OpenAI's: enable_thinking, preserve_thinking, chat_template_kwargs.
     """
 
+    prompt_field = "messages"
+
     messages: list[dict[str, Any]]
     reasoning_effort: str | None = None
     enable_thinking: bool | None = None
     preserve_thinking: bool | None = None
     chat_template_kwargs: dict[str, Any] | None = None
-
-    @property
-    def prompt_field(self) -> str:
-        """Where the prompt stands."""
-        return "messages"
 
     def wire_name(self, field: str) -> str:
         """See :class:`CommonRequest`."""
@@ -214,9 +211,9 @@ def _prompt(value: Any) -> str | list[int]:
 
 @frozen(kw_only=True)
 class CompletionRequest(CommonRequest):
-    """POST /v1/completions."""
+    """POST /v1/completions. ``prompt`` is a text or token ids, as :func:`read_completion` makes of it."""
 
-    prompt: Any = field(converter=_prompt)
+    prompt: Any
 
     def wire_name(self, field: str) -> str:
         """See :class:`CommonRequest`."""
@@ -250,7 +247,7 @@ def read_completion(body: Mapping[str, Any], model_id: str) -> CompletionRequest
     if body.get("messages") is None:  # else it is asked at the wrong place, which is said instead
         if "prompt" not in body:
             raise InvalidOption("is missing", location=Location(field="prompt"))
-        _prompt(body["prompt"])
+        body = {**body, "prompt": _prompt(body["prompt"])}
     return _read(body, CompletionRequest, COMPLETIONS, OTHER_COMPLETIONS, model_id)
 
 
