@@ -148,6 +148,17 @@ def test_a_mask_that_takes_too_long_ends_its_request(make_engine) -> None:
     provider.go.set()
 
 
+@pytest.mark.parametrize("timeout", [60.0, None])
+def test_a_job_is_overdue_by_its_deadline_alone(timeout: float | None) -> None:
+    """Whether it has ended is another question: the worker asks one after the other."""
+    threads = mask_jobs.MaskThreads(lambda: None, timeout)
+    job = threads.run(lambda: ())
+    threads.close()
+    assert job.done
+    assert not job.overdue(time.monotonic())
+    assert job.overdue(time.monotonic() + 60) == (timeout is not None)
+
+
 def test_who_waits_for_a_lane_meanwhile_has_a_deadline(make_engine) -> None:
     provider = SlowProvider()
     engine = make_engine(provider=lambda: provider, lanes=1, mask_timeout=None)
