@@ -4,8 +4,10 @@ import re
 import pytest
 
 from infernix_constraints import grammar as ir
-from infernix_constraints.regex import MAX_NESTING, MAX_REPETITION, parse_pattern, regex_grammar
+from infernix_constraints.regex import parse_pattern, regex_grammar
+from infernix_constraints.regex_parser import MAX_NESTING, MAX_REPETITION
 from infernix_core.errors import InvalidRegex
+from tests.plugins.constraints.refused_expressions import REFUSED_BY_BOTH, check_refusal
 
 
 def ends(node, text, starts):
@@ -118,22 +120,17 @@ def test_lazy_is_greedy():
 @pytest.mark.parametrize(
     ("pattern", "offset", "message"),
     [
-        ("foo**", 4, "nothing to repeat"),
+        *REFUSED_BY_BOTH,
         ("a++", 2, "nothing to repeat"),
         ("a{1}{2}", 4, "nothing to repeat"),
-        ("*a", 0, "nothing to repeat"),
         ("a|*", 2, "nothing to repeat"),
         ("(?)", 0, "flag"),
         ("(+a)", 1, "nothing to repeat"),
-        ("^*", 1, "nothing to repeat"),
-        ("(a", 0, "not closed"),
-        ("a)", 1, "unexpected"),
         ("[a", 0, "not closed"),
-        ("x[z-a]", 2, "wrong order"),
-        ("a^b", 1, r"'\^'"),
-        ("a$b", 1, r"'\$'"),
-        ("$a", 0, r"'\$'"),
-        ("^^a", 1, r"'\^'"),
+        ("a^b", 1, "'^'"),
+        ("a$b", 1, "'$'"),
+        ("$a", 0, "'$'"),
+        ("^^a", 1, "'^'"),
         ("(^a)", 1, "inside a group"),
         ("(a$)", 2, "inside a group"),
         ("^(.*$)", 4, "inside a group"),
@@ -142,37 +139,25 @@ def test_lazy_is_greedy():
         ("(?<=a)", 0, "lookbehind"),
         ("(?<!a)", 0, "lookbehind"),
         ("(?<n>a)", 0, "named group"),
-        ("(?P<n>a)", 0, "named group"),
-        ("(?i)a", 0, "flag"),
         (r"a\b", 1, "word boundaries"),
         (r"\B", 0, "word boundaries"),
-        (r"(a)\1", 3, "back-reference"),
         (r"\k<n>", 0, "back-reference"),
         (r"\p{L}", 0, "property"),
-        (r"\q", 0, "unknown escape"),
-        (r"[\B]", 1, "word boundaries"),
-        (r"\ud83d", 0, "surrogate"),
         (r"\ud83d\ude00", 0, "surrogate"),
         ("a\ud800", 1, "surrogate"),
         (r"\u{1F600}", 0, "4 hexadecimal"),
         (r"\x4", 0, "2 hexadecimal"),
-        (r"\01", 0, "octal"),
         ("a\\", 1, "backslash"),
-        ("a{2", 1, "malformed"),
-        ("a{,2}", 1, "malformed"),
         ("a{x}", 1, "malformed"),
         ("{", 0, "nothing to repeat"),
         ("}", 0, "unexpected"),
         ("]", 0, "unexpected"),
-        ("a{3,2}", 1, "3 > 2"),
         ("a{99999999999}", 1, str(MAX_REPETITION)),
         ("(" * 60_000, MAX_NESTING, "nested"),
     ],
 )
 def test_errors_say_where(pattern, offset, message):
-    with pytest.raises(InvalidRegex, match=message) as caught:
-        parse_pattern(pattern)
-    assert caught.value.location.offset == offset
+    check_refusal(parse_pattern, pattern, offset, message)
 
 
 def test_a_bad_expression_after_a_good_one():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infernix_constraints.grammar import Alternatives, Expression, Repetition, Sequence
-from infernix_constraints.regex import WORD as WORD_CHARACTERS
+from infernix_constraints.regex_parser import WORD as WORD_CHARACTERS
 from infernix_constraints.strings.automaton import StringAutomaton
 from infernix_constraints.strings.characters import CharacterPartition
 from infernix_constraints.strings.limits import Budget

@@ -12,7 +12,8 @@ from typing import Final, Literal
 from attrs import frozen
 
 from infernix_constraints.grammar import CharacterClass, Expression, Text
-from infernix_constraints.regex import Group, PatternParser, check_length
+from infernix_constraints.regex import check_length
+from infernix_constraints.regex_parser import Group, PatternParser
 from infernix_constraints.strings.characters import property_ranges
 
 AssertionKind = Literal["start", "end", "word", "not word"]

@@ -1,7 +1,6 @@
 import itertools
 import json
 import random
-import re
 import shutil
 import subprocess
 import time
@@ -19,7 +18,7 @@ from infernix_constraints.strings.algebra import (
 from infernix_constraints.strings.limits import TooManyStates
 from infernix_constraints.strings.pattern import from_pattern
 from infernix_constraints.strings.texts import of_texts
-from infernix_core.errors import InvalidRegex
+from tests.plugins.constraints.refused_expressions import REFUSED_BY_BOTH, check_refusal
 
 
 def every(alphabet, longest):
@@ -222,38 +221,23 @@ def test_hostile_patterns_are_refused_soon(pattern):
 @pytest.mark.parametrize(
     ("pattern", "offset", "message"),
     [
-        ("foo**", 4, "nothing to repeat"),
-        ("*a", 0, "nothing to repeat"),
-        ("^*", 1, "nothing to repeat"),
+        *REFUSED_BY_BOTH,
         ("(?=a)*", 5, "nothing to repeat"),
         (r"\b+", 2, "nothing to repeat"),
-        ("(a", 0, "not closed"),
         ("(?=a", 0, "not closed"),
-        ("a)", 1, "unexpected"),
-        ("x[z-a]", 2, "wrong order"),
-        ("(?i)a", 0, "flag"),
-        ("(?P<n>a)", 0, "named group"),
         ("(?<1>a)", 0, "named group"),
         ("(?<n>a)(?<n>b)", 7, "two groups"),
-        (r"(a)\1", 3, "back-reference"),
         (r"(?<n>a)\k<n>", 7, "back-reference"),
         (r"\p{Script=Greek}", 0, "Script=Greek"),
         (r"\p{Alphabetic}", 0, "Alphabetic"),
         (r"a\pL", 1, "braces"),
-        (r"[\B]", 1, "word boundaries"),
-        (r"\q", 0, "unknown escape"),
         (r"\A", 0, "unknown escape"),
         (r"\Z", 0, "unknown escape"),
-        (r"\ud83d", 0, "surrogate"),
         (r"\u{D800}", 0, "surrogate"),
         (r"\u{110000}", 0, "no such code point"),
-        (r"\01", 0, "octal"),
-        ("a{,2}", 1, "malformed"),
         ("a{ 2}", 1, "malformed"),
         ("a{1st}", 1, "malformed"),
-        ("a{2", 1, "malformed"),
         ("{2}", 0, "nothing to repeat"),
-        ("a{3,2}", 1, "3 > 2"),
         ("[[:alpha:]]", 10, "unexpected"),
         ("^[^]]+$", 4, "unexpected"),
         ("a(?=b(?<=c))", 5, "lookbehind inside"),
@@ -262,9 +246,7 @@ def test_hostile_patterns_are_refused_soon(pattern):
     ],
 )
 def test_errors_say_where(pattern, offset, message):
-    with pytest.raises(InvalidRegex, match=re.escape(message)) as caught:
-        from_pattern(pattern)
-    assert caught.value.location.offset == offset
+    check_refusal(from_pattern, pattern, offset, message)
 
 
 V8 = """
