@@ -22,8 +22,6 @@ from infernix_constraints.json_schema.values import (
     ArrayValue,
     ObjectValue,
     Value,
-    escape,
-    quote,
     scalar_text,
 )
 
@@ -46,8 +44,6 @@ __all__ = [
     "Shape",
     "StringShape",
     "Value",
-    "escape",
-    "quote",
     "reduce_schema",
     "scalar_text",
 ]
