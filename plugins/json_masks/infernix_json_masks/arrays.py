@@ -15,23 +15,15 @@ from infernix_constraints.json_schema import (
     scalar_text,
 )
 from infernix_json_masks.characters import QUOTE
-from infernix_json_masks.machine import (
-    BLANKS,
-    MAX_BLANKS,
-    Below,
-    Frame,
-    Machine,
-    State,
-    popped,
-)
-from infernix_json_masks.texts import TextRange, TextSet
+from infernix_json_masks.machine import Below, Frame, Machine, Spaced, State, popped
+from infernix_json_masks.texts import InListed, TextRange, TextSet
 from infernix_json_masks.values import BeforeValue, Plans, ValuePlan
 
 CLOSE: Final = 0x5D
+COMMA: Final = 0x2C
 
 #: Sets of values that did not occur yet which one array keeps.
 _LEFT_KEPT: Final = 64
-COMMA: Final = 0x2C
 
 
 @define(eq=False)
@@ -108,7 +100,9 @@ class ArrayPlan:
     def open(self, below: Below, machine: Machine) -> list[State]:
         """The states behind the opening bracket: the end, and each first item."""
         start = Items(self)
-        states: list[State] = [(EmptyArray(self.plans.blanks), below)] if start.may_close else []
+        states: list[State] = (
+            [(EmptyArray(blanks=self.plans.blanks), below)] if start.may_close else []
+        )
         return [*states, *start.next_values(below, machine)]
 
     def at(self, position: int) -> ValuePlan | None:
@@ -207,47 +201,37 @@ class Items:
         blanks = self.plan.plans.blanks
         states: list[State] = []
         if self.plan.shape.unique is not None and not self.full:
-            states.append((BeforeUnique(self, blanks), below))
+            states.append((BeforeUnique(self, blanks=blanks), below))
         return states + [
-            (BeforeValue(value, blanks), (machine.thread(AfterItem(after, blanks), below),))
+            (
+                BeforeValue(value, blanks=blanks),
+                (machine.thread(AfterItem(after, blanks=blanks), below),),
+            )
             for value, after in self.options()
         ]
 
 
 @frozen(cache_hash=True)
-class BeforeUnique(Frame):
+class BeforeUnique(Spaced):
     """Where a scalar is due that did not occur yet."""
 
     items: Items
-    blanks: int = 0
 
-    @property
-    def room(self) -> int | None:
-        """See :class:`Frame`."""
-        return MAX_BLANKS - self.blanks
-
-    def unblanked(self) -> Frame:
-        """See :class:`Frame`."""
-        return BeforeUnique(self.items)
-
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
-        if byte in BLANKS:
-            after = self.blanks + 1
-            return ((BeforeUnique(self.items, after), below),) if after <= MAX_BLANKS else ()
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Spaced`."""
         left = self.items.plan.left(self.items.used)
         if byte == QUOTE:
             if left.strings is None:
                 return ()
-            return ((InUniqueText(self.items, TextRange.whole(left.strings)), below),)
+            return ((InUniqueText(TextRange.whole(left.strings), self.items), below),)
         if left.scalars is None:
             return ()
         return InUniqueScalar(self.items, TextRange.whole(left.scalars)).step(byte, below, machine)
 
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
+    def tokens(self) -> Iterable[int]:
+        """See :class:`Spaced`."""
         left = self.items.plan.left(self.items.used)
-        found = set(BLANKS)
+        found = set[int]()
         if left.strings is not None:
             found.add(QUOTE)
         if left.scalars is not None:
@@ -256,27 +240,16 @@ class BeforeUnique(Frame):
 
 
 @frozen(cache_hash=True)
-class InUniqueText(Frame):
+class InUniqueText(InListed):
     """Inside a string that did not occur yet."""
 
     items: Items
-    range: TextRange
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
+    def closed(self, text: str, below: Below) -> list[State]:
+        """See :class:`InListed`."""
         plan = self.items.plan
-        if byte == QUOTE and not self.range.spelling:
-            text = self.range.finished
-            if text is None:
-                return ()
-            after = self.items.after(plan.unique.strings[text])
-            return ((AfterItem(after, plan.plans.blanks), below),)
-        range_ = self.range.step(byte)
-        return ((InUniqueText(self.items, range_), below),) if range_ is not None else ()
-
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return self.range.bytes()
+        after = self.items.after(plan.unique.strings[text])
+        return [(AfterItem(after, blanks=plan.plans.blanks), below)]
 
 
 @frozen(cache_hash=True)
@@ -303,7 +276,7 @@ class InUniqueScalar(Frame):
         text = after.finished
         if text is not None:
             items = self.items.after(plan.unique.scalars[text])
-            states.append((AfterItem(items, plan.plans.blanks), below))
+            states.append((AfterItem(items, blanks=plan.plans.blanks), below))
         if text is None or high - low > 1:
             states.append((InUniqueScalar(self.items, after), below))
         return states
@@ -314,69 +287,40 @@ class InUniqueScalar(Frame):
 
 
 @frozen(cache_hash=True)
-class EmptyArray(Frame):
+class EmptyArray(Spaced):
     """Behind an opening bracket, where the array ends."""
-
-    blanks: int = 0
-
-    @property
-    def room(self) -> int | None:
-        """See :class:`Frame`."""
-        return MAX_BLANKS - self.blanks
-
-    def unblanked(self) -> Frame:
-        """See :class:`Frame`."""
-        return EmptyArray()
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return True
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
-        if byte == CLOSE:
-            return popped(below)
-        if byte in BLANKS and self.blanks < MAX_BLANKS:
-            return ((EmptyArray(self.blanks + 1), below),)
-        return ()
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Spaced`."""
+        return popped(below) if byte == CLOSE else ()
 
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return (*BLANKS, CLOSE)
+    def tokens(self) -> Iterable[int]:
+        """See :class:`Spaced`."""
+        return (CLOSE,)
 
 
 @frozen(cache_hash=True)
-class AfterItem(Frame):
+class AfterItem(Spaced):
     """Behind an item."""
 
     items: Items
-    blanks: int = 0
-
-    @property
-    def room(self) -> int | None:
-        """See :class:`Frame`."""
-        return MAX_BLANKS - self.blanks
-
-    def unblanked(self) -> Frame:
-        """See :class:`Frame`."""
-        return AfterItem(self.items)
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.items.plan.shared
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Spaced`."""
         if byte == COMMA:
             return self.items.next_values(below, machine)
-        if byte == CLOSE:
-            return popped(below) if self.items.may_close else ()
-        if byte in BLANKS and self.blanks < MAX_BLANKS:
-            return ((AfterItem(self.items, self.blanks + 1), below),)
-        return ()
+        return popped(below) if byte == CLOSE and self.items.may_close else ()
 
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return (*BLANKS, COMMA, CLOSE)
+    def tokens(self) -> Iterable[int]:
+        """See :class:`Spaced`."""
+        return COMMA, CLOSE

@@ -165,7 +165,7 @@ class InLanguage(Frame):
                     states.append((behind(point, labels, self.offset + 1), ()))
             elif isinstance(point, Json):
                 thread = machine.thread(AfterJson(point.then, labels, point.blanks), ())
-                before = BeforeValue(point.value, point.blanks)
+                before = BeforeValue(point.value, blanks=point.blanks)
                 states += before.step(byte, (thread,), machine)
         return states
 

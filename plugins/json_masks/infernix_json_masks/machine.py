@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -55,15 +55,6 @@ class Frame:
         return False
 
     @property
-    def room(self) -> int | None:
-        """How many blanks may come while nothing else changes; None where blanks mean something else."""
-        return None
-
-    def unblanked(self) -> Frame:
-        """The same frame before any blanks; only where there is :attr:`room`."""
-        raise NotImplementedError
-
-    @property
     def shared(self) -> bool:
         """Nothing in it belongs to one schema alone, so that what is found out about it is worth keeping."""
         return False
@@ -84,6 +75,46 @@ class Hole(Frame):
 
 
 HOLE: Final = Hole()
+
+
+@frozen(cache_hash=True)
+class Spaced(Frame):
+    """Between two tokens of JSON, where blanks may come and change nothing else.
+
+    Attributes:
+        blanks: Those so far.
+    """
+
+    blanks: int = field(default=0, kw_only=True)
+
+    @property
+    def room(self) -> int:
+        """How many more blanks may come."""
+        return MAX_BLANKS - self.blanks
+
+    def unblanked(self) -> Spaced:
+        """The same frame before any blanks."""
+        return evolve(self, blanks=0)
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        if byte not in BLANKS:
+            return self.go_on(byte, below, machine)
+        if self.blanks == MAX_BLANKS:
+            return ()
+        return ((evolve(self, blanks=self.blanks + 1), below),)
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return BLANKS.union(self.tokens())
+
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """The states after the first byte of a token."""
+        raise NotImplementedError
+
+    def tokens(self) -> Iterable[int]:
+        """A superset of the first bytes of the tokens that may come."""
+        raise NotImplementedError
 
 
 def popped(below: Below) -> list[State]:

@@ -16,9 +16,11 @@ from infernix_json_masks.contents import Nodes, StringContents
 from infernix_json_masks.machine import (
     BLANKS,
     HOLE,
+    Below,
     Configuration,
     Frame,
     Machine,
+    Spaced,
     Thread,
     first_bytes,
     popped,
@@ -302,9 +304,11 @@ class MaskMaker:
             threads = tuple(thread for thread in threads if not thread.frame.wide)
             if not threads:
                 return
-        room = threads[0].frame.room
-        if room is not None and all(thread.frame.room == room for thread in threads):
-            self._strip(words, low, high, depth, threads, room, found)
+        spaced = [
+            (thread.frame, thread.below) for thread in threads if isinstance(thread.frame, Spaced)
+        ]
+        if len(spaced) == len(threads) and len({frame.blanks for frame, _ in spaced}) == 1:
+            self._strip(words, low, high, depth, spaced, found)
             return
         if wide:
             configuration = self.machine.of(threads)
@@ -351,15 +355,16 @@ class MaskMaker:
         low: int,
         high: int,
         depth: int,
-        threads: Sequence[Thread],
-        room: int,
+        states: Sequence[tuple[Spaced, Below]],
         found: _Found,
     ) -> None:
         """Where blanks change nothing: words by what follows their blanks, all lengths of blanks at once."""
         machine = self.machine
         stripped = words.stripped(low, high, depth)
-        frames = [(thread.frame.unblanked(), thread.below) for thread in threads]
-        configuration = machine.configuration(frames)
+        room = states[0][0].room
+        configuration = machine.configuration(
+            [(frame.unblanked(), below) for frame, below in states]
+        )
         assert configuration is not None
         rests = stripped.words
         inner = _Found()

@@ -16,16 +16,8 @@ from infernix_constraints.strings.memo import remembered
 from infernix_constraints.strings.texts import finite_texts, of_texts
 from infernix_json_masks.automata import TextAutomaton, text_automaton
 from infernix_json_masks.characters import INVALID, MORE, QUOTE, character, following
-from infernix_json_masks.machine import (
-    BLANKS,
-    MAX_BLANKS,
-    Below,
-    Frame,
-    Machine,
-    State,
-    popped,
-)
-from infernix_json_masks.texts import TextRange, TextSet, character_bytes
+from infernix_json_masks.machine import Below, Frame, Machine, Spaced, State, popped
+from infernix_json_masks.texts import InListed, TextRange, TextSet, character_bytes
 from infernix_json_masks.values import BeforeValue, Plans, ValuePlan
 
 CLOSE: Final = 0x7D
@@ -128,7 +120,7 @@ class ObjectPlan:
     @property
     def opening(self) -> BeforeMember:
         """The frame behind the opening brace."""
-        return BeforeMember(Progress(self), self.plans.blanks, first=True)
+        return BeforeMember(Progress(self), first=True, blanks=self.plans.blanks)
 
     def member_value(self, place: int) -> ValuePlan:
         """The plan of a declared member's value."""
@@ -232,8 +224,8 @@ class Progress:
             if self._room() < plan.required[self.place] + 1:
                 low = plan.barrier[self.place]
             # Whoever skips too far cannot reach the least number any more.
-            while low <= high and self._short(end - high - 1 + self._others()):
-                high -= 1
+            spare = self.count + end + self._others() - plan.shape.minimum
+            high = int(min(high, spare))
         return (low, high) if low <= high and low < end else None
 
     def _other_may_come(self) -> bool:
@@ -298,10 +290,10 @@ class Progress:
         states: list[State] = []
         window = self.window()
         if window is not None:
-            states.append((InName(self, TextRange.whole(self.plan.window(*window))), below))
+            states.append((InName(TextRange.whole(self.plan.window(*window)), self), below))
         listed = self.listed_names()
         if listed is not None:
-            states.append((InListedName(self, TextRange.whole(listed)), below))
+            states.append((InListedName(TextRange.whole(listed), self), below))
         for index in self.other_kinds():
             names = self.plan.names_without(index, self.used)
             if names is None:
@@ -313,82 +305,57 @@ class Progress:
 
 
 @frozen(cache_hash=True)
-class BeforeMember(Frame):
+class BeforeMember(Spaced):
     """Where a name is due: behind the opening brace, where the object may also end, or behind a comma."""
 
     progress: Progress
-    blanks: int = 0
     first: bool = False
-
-    @property
-    def room(self) -> int | None:
-        """See :class:`Frame`."""
-        return MAX_BLANKS - self.blanks
-
-    def unblanked(self) -> Frame:
-        """See :class:`Frame`."""
-        return evolve(self, blanks=0)
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.progress.plan.shared
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Spaced`."""
         if byte == QUOTE:
             return self.progress.names(below)
         if byte == CLOSE and self.first and self.progress.may_close:
             return popped(below)
-        if byte in BLANKS and self.blanks < MAX_BLANKS:
-            return ((evolve(self, blanks=self.blanks + 1), below),)
         return ()
 
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return (*BLANKS, QUOTE, CLOSE)
+    def tokens(self) -> Iterable[int]:
+        """See :class:`Spaced`."""
+        return QUOTE, CLOSE
 
 
 @frozen(cache_hash=True)
-class AfterMember(Frame):
+class AfterMember(Spaced):
     """Behind a member."""
 
     progress: Progress
-    blanks: int = 0
-
-    @property
-    def room(self) -> int | None:
-        """See :class:`Frame`."""
-        return MAX_BLANKS - self.blanks
-
-    def unblanked(self) -> Frame:
-        """See :class:`Frame`."""
-        return AfterMember(self.progress)
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.progress.plan.shared
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
-        if byte == COMMA:
-            if not self.progress.may_continue:
-                return ()
-            return ((BeforeMember(self.progress, self.progress.plan.plans.blanks), below),)
-        if byte == CLOSE:
-            return popped(below) if self.progress.may_close else ()
-        if byte in BLANKS and self.blanks < MAX_BLANKS:
-            return ((AfterMember(self.progress, self.blanks + 1), below),)
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Spaced`."""
+        progress = self.progress
+        if byte == COMMA and progress.may_continue:
+            return ((BeforeMember(progress, blanks=progress.plan.plans.blanks), below),)
+        if byte == CLOSE and progress.may_close:
+            return popped(below)
         return ()
 
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return (*BLANKS, COMMA, CLOSE)
+    def tokens(self) -> Iterable[int]:
+        """See :class:`Spaced`."""
+        return COMMA, CLOSE
 
 
 @frozen(cache_hash=True)
-class BehindName(Frame):
+class BehindName(Spaced):
     """Behind a name, before its colon.
 
     Attributes:
@@ -398,95 +365,63 @@ class BehindName(Frame):
 
     value: ValuePlan
     after: Progress
-    blanks: int = 0
-
-    @property
-    def room(self) -> int | None:
-        """See :class:`Frame`."""
-        return MAX_BLANKS - self.blanks
-
-    def unblanked(self) -> Frame:
-        """See :class:`Frame`."""
-        return evolve(self, blanks=0)
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.after.plan.shared
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
-        if byte == COLON:
-            blanks = self.after.plan.plans.blanks
-            thread = machine.thread(AfterMember(self.after, blanks), below)
-            return ((BeforeValue(self.value, blanks), (thread,)),)
-        if byte in BLANKS and self.blanks < MAX_BLANKS:
-            return ((evolve(self, blanks=self.blanks + 1), below),)
-        return ()
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Spaced`."""
+        if byte != COLON:
+            return ()
+        blanks = self.after.plan.plans.blanks
+        thread = machine.thread(AfterMember(self.after, blanks=blanks), below)
+        return ((BeforeValue(self.value, blanks=blanks), (thread,)),)
 
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return (*BLANKS, COLON)
+    def tokens(self) -> Iterable[int]:
+        """See :class:`Spaced`."""
+        return (COLON,)
+
+
+def _behind_name(value: ValuePlan, after: Progress, below: Below) -> list[State]:
+    return [(BehindName(value, after, blanks=after.plan.plans.blanks), below)]
 
 
 @frozen(cache_hash=True)
-class InName(Frame):
+class InName(InListed):
     """Inside the name of a declared member."""
 
     progress: Progress
-    range: TextRange
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.progress.plan.shared
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
-        if byte == QUOTE and not self.range.spelling:
-            name = self.range.finished
-            if name is None:
-                return ()
-            plan = self.progress.plan
-            place = plan.place_of(name)
-            after = self.progress.after_member(place)
-            return ((BehindName(plan.member_value(place), after, plan.plans.blanks), below),)
-        range_ = self.range.step(byte)
-        return ((InName(self.progress, range_), below),) if range_ is not None else ()
-
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return self.range.bytes()
+    def closed(self, text: str, below: Below) -> list[State]:
+        """See :class:`InListed`."""
+        plan = self.progress.plan
+        place = plan.place_of(text)
+        return _behind_name(plan.member_value(place), self.progress.after_member(place), below)
 
 
 @frozen(cache_hash=True)
-class InListedName(Frame):
+class InListedName(InListed):
     """Inside the name of an undeclared member that is one of a few."""
 
     progress: Progress
-    range: TextRange
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.progress.plan.shared
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
-        if byte == QUOTE and not self.range.spelling:
-            name = self.range.finished
-            if name is None:
-                return ()
-            plan = self.progress.plan
-            value = plan.others[plan.listed[name]].value()
-            after = self.progress.after_other(name)
-            return ((BehindName(value, after, plan.plans.blanks), below),)
-        range_ = self.range.step(byte)
-        return ((InListedName(self.progress, range_), below),) if range_ is not None else ()
-
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return self.range.bytes()
+    def closed(self, text: str, below: Below) -> list[State]:
+        """See :class:`InListed`."""
+        plan = self.progress.plan
+        value = plan.others[plan.listed[text]].value()
+        return _behind_name(value, self.progress.after_other(text), below)
 
 
 @frozen(cache_hash=True)
@@ -522,10 +457,8 @@ class InOtherName(Frame):
 
     def closed(self, name: str | None, below: Below) -> list[State]:
         """The states behind the closing quote of a name; its text matters where names are tracked."""
-        plan = self.progress.plan
-        after = self.progress.after_other(name or "")
-        value = plan.others[self.index].value()
-        return [(BehindName(value, after, plan.plans.blanks), below)]
+        value = self.progress.plan.others[self.index].value()
+        return _behind_name(value, self.progress.after_other(name or ""), below)
 
     @property
     def shared(self) -> bool:
@@ -552,14 +485,8 @@ class InOtherName(Frame):
         state = 1 if self.names is None else self.names.step(self.state, found)
         if not state:
             return ()
-        return (
-            (
-                InOtherName(
-                    self.progress, self.index, self.names, state, self.extended(chr(found))
-                ),
-                below,
-            ),
-        )
+        after = evolve(self, state=state, prefix=self.extended(chr(found)), spelling=b"")
+        return ((after, below),)
 
     def extended(self, text: str) -> str | None:
         """The prefix after more characters."""

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 import numpy as np
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from infernix_json_masks.automata import Bounds, TextAutomaton
 from infernix_json_masks.characters import (
@@ -183,21 +183,35 @@ class TextRange:
 
 
 @frozen(cache_hash=True)
-class InTexts(Frame):
-    """Inside a string value that is one of a list of texts."""
+class InListed(Frame):
+    """Inside a string that is one of a list of texts."""
 
     range: TextRange
 
     def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Frame`."""
         if byte == QUOTE and not self.range.spelling:
-            return popped(below) if self.range.finished is not None else ()
+            text = self.range.finished
+            return self.closed(text, below) if text is not None else ()
         after = self.range.step(byte)
-        return ((InTexts(after), below),) if after is not None else ()
+        return ((evolve(self, range=after), below),) if after is not None else ()
 
     def bytes(self, below: Below) -> Iterable[int]:
         """See :class:`Frame`."""
         return self.range.bytes()
+
+    def closed(self, text: str, below: Below) -> list[State]:
+        """The states behind the closing quote of one of the texts."""
+        raise NotImplementedError
+
+
+@frozen(cache_hash=True)
+class InTexts(InListed):
+    """Inside a string value that is one of a list of texts."""
+
+    def closed(self, text: str, below: Below) -> list[State]:
+        """See :class:`InListed`."""
+        return popped(below)
 
 
 @define(eq=False)

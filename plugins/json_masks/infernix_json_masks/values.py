@@ -28,15 +28,7 @@ from infernix_constraints.json_schema.graph import Member, OtherMembers
 from infernix_constraints.json_schema.number_texts import integer_texts, number_texts
 from infernix_json_masks.automata import Bounds, text_automaton
 from infernix_json_masks.characters import QUOTE
-from infernix_json_masks.machine import (
-    BLANKS,
-    MAX_BLANKS,
-    Below,
-    Frame,
-    Machine,
-    State,
-    popped,
-)
+from infernix_json_masks.machine import MAX_BLANKS, Below, Machine, Spaced, State
 from infernix_json_masks.texts import InScalar, InString, InTexts, ScalarTexts, TextRange, TextSet
 
 if TYPE_CHECKING:
@@ -107,36 +99,23 @@ class ValuePlan:
 
 
 @frozen(cache_hash=True)
-class BeforeValue(Frame):
+class BeforeValue(Spaced):
     """Where a value is due, after some blanks."""
 
     plan: ValuePlan
-    blanks: int = 0
-
-    @property
-    def room(self) -> int | None:
-        """See :class:`Frame`."""
-        return MAX_BLANKS - self.blanks
-
-    def unblanked(self) -> Frame:
-        """See :class:`Frame`."""
-        return BeforeValue(self.plan)
 
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.plan.shared
 
-    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
-        """See :class:`Frame`."""
-        if byte in BLANKS:
-            after = self.blanks + 1
-            return ((BeforeValue(self.plan, after), below),) if after <= MAX_BLANKS else ()
+    def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Spaced`."""
         return self.plan.begin(byte, below, machine)
 
-    def bytes(self, below: Below) -> Iterable[int]:
-        """See :class:`Frame`."""
-        return self.plan.bytes() | BLANKS
+    def tokens(self) -> Iterable[int]:
+        """See :class:`Spaced`."""
+        return self.plan.bytes()
 
 
 @define(eq=False)
@@ -150,7 +129,6 @@ class Plans:
     schema: ReducedSchema
     compact: bool = False
     _nodes: dict[int, ValuePlan] = field(init=False, factory=dict)
-    _values: dict[int, ValuePlan] = field(init=False, factory=dict)
 
     @property
     def blanks(self) -> int:
@@ -291,6 +269,3 @@ def _later(plans: Plans, value: Value) -> Callable[[], ValuePlan]:
         return made[0]
 
     return plan
-
-
-__all__ = ["BeforeValue", "Plans", "ValuePlan", "popped"]
