@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import define, field, frozen
 
@@ -17,7 +17,10 @@ from infernix_constraints.json_schema import (
 from infernix_json_masks.characters import QUOTE
 from infernix_json_masks.machine import Below, Frame, Machine, Spaced, State, popped
 from infernix_json_masks.texts import InListed, TextRange, TextSet
-from infernix_json_masks.values import BeforeValue, Plans, ValuePlan
+from infernix_json_masks.values import BeforeValue, ValuePlan
+
+if TYPE_CHECKING:
+    from infernix_json_masks.plans import Plans
 
 CLOSE: Final = 0x5D
 COMMA: Final = 0x2C
@@ -79,12 +82,10 @@ class ArrayPlan:
     Attributes:
         prefix: Plans of the first positions, where they are not the shape's nodes.
         cap: Beyond so many items, more of them make no difference.
-        shared: Equal shapes of other schemas have the same plan.
     """
 
     shape: ArrayShape
     plans: Plans
-    shared: bool = False
     prefix: Sequence[Callable[[], ValuePlan]] | None = None
     cap: int = field(init=False)
     unique: UniqueValues = field(init=False)
@@ -313,7 +314,7 @@ class AfterItem(Spaced):
     @property
     def shared(self) -> bool:
         """See :class:`Frame`."""
-        return self.items.plan.shared
+        return self.items.plan.plans.shared
 
     def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Spaced`."""

@@ -18,7 +18,8 @@ from infernix_json_masks.machine import (
     State,
     Thread,
 )
-from infernix_json_masks.values import BeforeValue, Plans, ValuePlan
+from infernix_json_masks.plans import Plans
+from infernix_json_masks.values import BeforeValue, ValuePlan
 
 #: Parts that a bounded repetition is written out to.
 MAX_REPEATED = 4096

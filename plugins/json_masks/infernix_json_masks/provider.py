@@ -24,8 +24,8 @@ from infernix_core.interfaces.language import Content, Language, walk
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.framing import compile_language
 from infernix_json_masks.matcher import JsonGrammar
-from infernix_json_masks.objects import undeclared_names
-from infernix_json_masks.values import Plans
+from infernix_json_masks.object_plans import undeclared_names
+from infernix_json_masks.plans import Plans
 from infernix_json_masks.vocabulary import TokenIndex
 
 #: JsonObject as a schema.

@@ -13,8 +13,8 @@ from infernix_core.interfaces.language import Content, Language
 from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_json_masks.framing import compile_language
 from infernix_json_masks.matcher import JsonGrammar, JsonMatcher
+from infernix_json_masks.plans import Plans
 from infernix_json_masks.provider import JsonMasks
-from infernix_json_masks.values import Plans
 
 #: Chosen more often where a walk should come to its end.
 CLOSERS = frozenset(b'"]}')
