@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_json_masks.automata import Bounds, TextAutomaton
-from infernix_json_masks.contents import Nodes, StringContents
+from infernix_json_masks.contents import StringContents
+from infernix_json_masks.inside_strings import words_inside
 from infernix_json_masks.machine import (
     BLANKS,
     HOLE,
@@ -26,11 +27,11 @@ from infernix_json_masks.machine import (
     popped,
 )
 from infernix_json_masks.objects import InOtherName
+from infernix_json_masks.summaries import Exits, Found, Summary, lifted
 from infernix_json_masks.texts import InString
 from infernix_json_masks.tokens import Indices, Words
 from infernix_json_masks.vocabulary import TokenIndex
 
-_NONE: Final = np.empty(0, dtype=np.int64)
 _FIRST: Final = np.ones(1, dtype=bool)
 
 #: Ranges of at most so many words are read word by word.
@@ -39,9 +40,6 @@ _FEW_WORDS: Final = 12
 #: Bytes of summaries that are kept for one grammar, and for all of them together.
 MAX_SUMMARY_BYTES: Final = 32 << 20
 MAX_SHARED_BYTES: Final = 64 << 20
-
-#: More words than these are kept as a row of bits.
-_MANY_WORDS: Final = 2048
 
 
 @frozen(eq=False)
@@ -76,70 +74,6 @@ class Mask:
         """Bytes, the shared base left out."""
         row = self.base.nbytes if self.own and self.base is not None else 0
         return 200 + self.places.nbytes + self.values.nbytes + row
-
-
-@frozen(eq=False)
-class Exits:
-    """Words in which a construct ends before they do.
-
-    Attributes:
-        words: What may be left of them.
-        rests: Per such word, the place of what is left in ``words``.
-        places: The word itself.
-    """
-
-    words: Words
-    rests: Indices
-    places: Indices
-
-
-@frozen(eq=False)
-class Summary:
-    """What a frame makes of a list of words, whatever is below it; it reads at least a byte of them.
-
-    Attributes:
-        inner: Places of words that do not lead out of it.
-        base: Such words as a row of tokens, besides; only for the vocabulary's own list.
-        own: Nobody else has the row.
-        exits: Words that lead out of it, and go on with what is below.
-    """
-
-    inner: Indices
-    base: MaskRow | None
-    own: bool
-    exits: tuple[Exits, ...]
-
-    @property
-    def memory_size(self) -> int:
-        """Approximate bytes, what it shares with others left out."""
-        exits = sum(200 + each.rests.nbytes + each.places.nbytes for each in self.exits)
-        row = self.base.nbytes if self.own and self.base is not None else 0
-        return 400 + self.inner.nbytes + exits + row
-
-
-@define(eq=False)
-class _Found:
-    """What a walk has found.
-
-    Attributes:
-        places: Words that do not lead out, as places.
-        groups: The same, as arrays of places.
-        bases: The same, as rows of token bits.
-        own_rows: How many of the rows nobody else has.
-        left: Words that lead out: what is left of them, and their places.
-        exits: The same, many at once.
-    """
-
-    places: list[int] = field(factory=list)
-    groups: list[Indices] = field(factory=list)
-    bases: list[MaskRow] = field(factory=list)
-    own_rows: int = 0
-    left: list[tuple[bytes, int]] = field(factory=list)
-    exits: list[Exits] = field(factory=list)
-
-    def inner(self) -> Indices:
-        """All words that do not lead out, with repetitions."""
-        return np.concatenate([np.asarray(self.places, dtype=np.int64), *self.groups])
 
 
 @define(eq=False)
@@ -182,9 +116,7 @@ class MaskMaker:
         ids = words.numbers_of(places)
         if tokens:
             ids = np.concatenate([ids, np.asarray(tokens, dtype=np.int64)])
-        base: MaskRow | None = None
-        if bases:
-            base = bases[0] if len(bases) == 1 else np.bitwise_or.reduce(bases)
+        base = _united(bases)
         at, values = _bits(ids)
         if base is not None and len(at):
             values = values | base[at]
@@ -225,14 +157,12 @@ class MaskMaker:
         known = (self.index.summaries if frame.shared else self._summaries).get(key)
         if known is not None:
             return known[0]
-        found = _Found()
+        found = Found()
         configuration = self.machine.configuration([(frame, (self.machine.thread(HOLE, ()),))])
         assert configuration is not None
         # What leads out at once is below, and asked for there.
         self._within(words, 0, len(words.words), 0, configuration, found)
-        base: MaskRow | None = None
-        if found.bases:
-            base = found.bases[0] if len(found.bases) == 1 else np.bitwise_or.reduce(found.bases)
+        base = _united(found.bases)
         exits = found.exits
         if found.left:
             exits = [*exits, self._exits(found.left)]
@@ -269,7 +199,7 @@ class MaskMaker:
         high: int,
         depth: int,
         configuration: Configuration,
-        found: _Found,
+        found: Found,
     ) -> None:
         """Finds which words of a range can follow, when ``depth`` bytes of them have led here."""
         if configuration.open:
@@ -286,7 +216,7 @@ class MaskMaker:
         high: int,
         depth: int,
         configuration: Configuration,
-        found: _Found,
+        found: Found,
     ) -> None:
         """The same for the words that do not lead out here."""
         if low < high and len(words.words[low]) == depth:
@@ -322,7 +252,7 @@ class MaskMaker:
         depth: int,
         configuration: Configuration,
         following: Sequence[int],
-        found: _Found,
+        found: Found,
     ) -> None:
         """Walks on with each of these bytes."""
         machine = self.machine
@@ -334,7 +264,7 @@ class MaskMaker:
                     self._walk(words, first, last, depth + 1, after, found)
 
     def _read(
-        self, word: bytes, place: int, depth: int, configuration: Configuration, found: _Found
+        self, word: bytes, place: int, depth: int, configuration: Configuration, found: Found
     ) -> None:
         """One word to its end."""
         machine = self.machine
@@ -356,7 +286,7 @@ class MaskMaker:
         high: int,
         depth: int,
         states: Sequence[tuple[Spaced, Below]],
-        found: _Found,
+        found: Found,
     ) -> None:
         """Where blanks change nothing: words by what follows their blanks, all lengths of blanks at once."""
         machine = self.machine
@@ -367,7 +297,7 @@ class MaskMaker:
         )
         assert configuration is not None
         rests = stripped.words
-        inner = _Found()
+        inner = Found()
         first = 0
         if rests.words and not rests.words[0]:
             inner.places.append(0)
@@ -385,10 +315,10 @@ class MaskMaker:
                 if fits[position]:
                     found.left.append((rest, int(rests.numbers[position])))
         for exits in inner.exits:
-            found.exits.append(_lifted(exits, rests, fits))
+            found.exits.append(lifted(exits, rests, fits))
 
     def _segment(
-        self, words: Words, low: int, high: int, depth: int, thread: Thread, found: _Found
+        self, words: Words, low: int, high: int, depth: int, thread: Thread, found: Found
     ) -> None:
         """The same for a thread inside a string where many characters fit."""
         contents = words.contents(low, high, depth)
@@ -399,109 +329,8 @@ class MaskMaker:
             assert isinstance(frame, InOtherName)
             bounds, state, used = _name_bounds(frame.names), frame.state, 0
         row = words is self.index.words and depth == 0
-        if bounds.automaton is None:
-            ends = self._counted(contents, bounds, used, found, row=row)
-        else:
-            states = contents.states(bounds.automaton, state)
-            ends = self._matched(contents, bounds, state, used, states, found, row=row)
+        ends = words_inside(self.index, contents, bounds, state, used, found, row=row)
         self._leave(contents, frame, thread, ends, found)
-
-    def _counted(
-        self, contents: StringContents, bounds: Bounds, used: int, found: _Found, *, row: bool
-    ) -> NDArray[np.bool_]:
-        """Words of any characters; which outer words leave the string with an admitted length."""
-        room = None if bounds.maximum is None else bounds.maximum - used
-        if room is None or room >= contents.longest + 1:
-            if row:
-                found.bases.append(self.index.inner_row(contents, None))
-            else:
-                found.groups.append(contents.inner)
-            found.groups.append(contents.open)
-            ends = np.ones(len(contents.outer), dtype=bool)
-        else:
-            if row:
-                found.bases.append(self.index.inner_row(contents, room))
-            else:
-                found.groups.append(contents.inner[contents.inner_length <= room])
-            found.groups.append(contents.open[contents.open_length < room])
-            ends = contents.outer_length <= room
-        if used < bounds.minimum:
-            ends &= contents.outer_length >= bounds.minimum - used
-        return ends
-
-    def _matched(
-        self,
-        contents: StringContents,
-        bounds: Bounds,
-        state: int,
-        used: int,
-        states: Nodes,
-        found: _Found,
-        *,
-        row: bool,
-    ) -> NDArray[np.bool_]:
-        """Words whose characters the automaton admits, with the length in view."""
-        automaton = bounds.automaton
-        assert automaton is not None
-        certain = contents.longest if not bounds.bounded else bounds.free - used
-        if bounds.maximum is None and bounds.free == bounds.cap:
-            certain = contents.longest
-        if certain >= 0:
-            if row:
-                base = self.index.matched_row(contents, automaton, state, states)
-                if certain < contents.longest:
-                    base = base & self.index.inner_row(contents, certain)
-                    found.own_rows += 1
-                found.bases.append(base)
-            else:
-                alive = states[contents.inner_node] != 0
-                if certain < contents.longest:
-                    alive &= contents.inner_length <= certain
-                found.groups.append(contents.inner[alive])
-        if certain < contents.longest:
-            most = contents.longest
-            if bounds.maximum is not None:
-                most = min(most, bounds.maximum - used)
-            places, nodes, lengths = contents.inner_between(max(certain, -1) + 1, most)
-            chosen = places[_viable(bounds, states[nodes], used + lengths)]
-            if row and len(chosen) > _MANY_WORDS:
-                # Many words take less room as a row of bits.
-                found.bases.append(self.index.row_of(self.index.words.numbers_of(chosen)))
-                found.own_rows += 1
-            else:
-                found.groups.append(chosen)
-        found.groups.append(self._open(contents, bounds, used, states))
-        ends: NDArray[np.bool_] = automaton.source.accepting[states[contents.outer_node]]
-        if bounds.maximum is not None:
-            ends &= contents.outer_length <= bounds.maximum - used
-        if used < bounds.minimum:
-            ends &= contents.outer_length >= bounds.minimum - used
-        return ends
-
-    @staticmethod
-    def _open(contents: StringContents, bounds: Bounds, used: int, states: Nodes) -> Indices:
-        """Open words whose unfinished character can still become an admitted one."""
-        automaton = bounds.automaton
-        assert automaton is not None
-        reached = states[contents.open_node]
-        alive = np.flatnonzero(reached)
-        if not alive.size:
-            return _NONE
-        lengths = contents.open_length[alive] if bounds.bounded else np.zeros_like(alive)
-        cases, case_of = np.unique(
-            np.stack((reached[alive], contents.open_kind[alive], lengths)),
-            axis=1,
-            return_inverse=True,
-        )
-        possible = []
-        for state, kind, length in cases.T.tolist():
-            after = automaton.reachable(state, contents.unfinished[kind])
-            if bounds.bounded:
-                possible.append(any(bounds.admits(each, used + length + 1) for each in after))
-            else:
-                possible.append(bool(after))
-        chosen: Indices = contents.open[alive[np.asarray(possible)[case_of.reshape(-1)]]]
-        return chosen
 
     def _leave(
         self,
@@ -509,7 +338,7 @@ class MaskMaker:
         frame: InString | InOtherName,
         thread: Thread,
         ends: NDArray[np.bool_],
-        found: _Found,
+        found: Found,
     ) -> None:
         """Adds the outer words that may leave the string, where what follows the quote fits too."""
         if isinstance(frame, InString):
@@ -538,7 +367,7 @@ class MaskMaker:
         contents: StringContents,
         after: Configuration | None,
         outer: Indices,
-        found: _Found,
+        found: Found,
     ) -> None:
         """Adds those of some outer words whose rest behind the quote fits a configuration."""
         if after is None or not len(outer):
@@ -548,7 +377,7 @@ class MaskMaker:
                 Exits(contents.rests, contents.outer_rest[outer], contents.outer[outer])
             )
             return
-        inner = _Found()
+        inner = Found()
         self._walk(contents.rests, 0, len(contents.rests.words), 0, after, inner)
         flags = np.zeros(len(contents.rests.words), dtype=bool)
         flags[inner.inner()] = True
@@ -562,16 +391,7 @@ class MaskMaker:
                 if chosen[position]:
                     found.left.append((rest, int(places.numbers[position])))
         for exits in inner.exits:
-            found.exits.append(_lifted(exits, places, chosen))
-
-
-def _lifted(exits: Exits, words: Words, fits: NDArray[np.bool_]) -> Exits:
-    """Exits of a list of words as exits of the words that these stand for, as far as they fit."""
-    positions = words.expand(exits.places)
-    counts = words.starts[exits.places + 1] - words.starts[exits.places]
-    rests = np.repeat(exits.rests, counts)
-    kept = fits[positions]
-    return Exits(exits.words, rests[kept], words.numbers[positions[kept]])
+            found.exits.append(lifted(exits, places, chosen))
 
 
 @lru_cache(maxsize=64)
@@ -580,13 +400,12 @@ def _name_bounds(names: TextAutomaton | None) -> Bounds:
     return Bounds(names, 0, None)
 
 
-def _viable(bounds: Bounds, states: Nodes, lengths: Indices) -> NDArray[np.bool_]:
-    """Which states are viable behind so many characters, none of them beyond the greatest number."""
-    ok = np.zeros(len(states), dtype=bool)
-    for length in np.unique(lengths).tolist():
-        same = lengths == length
-        ok[same] = bounds.viable(length)[states[same]]
-    return ok
+def _united(rows: Sequence[MaskRow]) -> MaskRow | None:
+    """The tokens of any of these rows; one row alone is itself and no copy."""
+    if len(rows) < 2:
+        return rows[0] if rows else None
+    united: MaskRow = np.bitwise_or.reduce(rows)
+    return united
 
 
 def _bits(ids: Indices) -> tuple[NDArray[np.intp], NDArray[np.int32]]:

@@ -17,7 +17,7 @@ from infernix_json_masks.tokens import Indices, Words
 
 if TYPE_CHECKING:
     from infernix_json_masks.machine import Frame
-    from infernix_json_masks.masks import Summary
+    from infernix_json_masks.summaries import Summary
 
 #: Lists of what is left of words that are kept.
 MAX_LISTS = 1 << 14

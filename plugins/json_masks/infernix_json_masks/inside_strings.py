@@ -1,0 +1,162 @@
+"""Which words fit inside a string where many characters can follow: whole lists of words at a time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infernix_json_masks.automata import Bounds
+from infernix_json_masks.contents import Nodes, StringContents
+from infernix_json_masks.summaries import Found
+from infernix_json_masks.tokens import Indices
+from infernix_json_masks.vocabulary import TokenIndex
+
+_NONE: Final = np.empty(0, dtype=np.int64)
+
+#: More words than these are kept as a row of bits.
+_MANY_WORDS: Final = 2048
+
+
+def words_inside(
+    index: TokenIndex,
+    contents: StringContents,
+    bounds: Bounds,
+    state: int,
+    used: int,
+    found: Found,
+    *,
+    row: bool,
+) -> NDArray[np.bool_]:
+    """Adds the words that end inside a string to what was found.
+
+    Args:
+        index: The vocabulary.
+        contents: The words, as what they are inside a string.
+        bounds: What the string must satisfy.
+        state: The state of its automaton; 1 without one.
+        used: Characters so far.
+        found: Where they are added.
+        row: They are the vocabulary's own list, so that a row of bits can stand for them.
+
+    Returns:
+        bool [outer words]: which of the words that leave the string do so where it may end.
+    """
+    if bounds.automaton is None:
+        return _counted(index, contents, bounds, used, found, row=row)
+    return _matched(index, contents, bounds, state, used, found, row=row)
+
+
+def _counted(
+    index: TokenIndex,
+    contents: StringContents,
+    bounds: Bounds,
+    used: int,
+    found: Found,
+    *,
+    row: bool,
+) -> NDArray[np.bool_]:
+    """Words of any characters; which outer words leave the string with an admitted length."""
+    room = None if bounds.maximum is None else bounds.maximum - used
+    if room is None or room >= contents.longest + 1:
+        if row:
+            found.bases.append(index.inner_row(contents, None))
+        else:
+            found.groups.append(contents.inner)
+        found.groups.append(contents.open)
+        ends = np.ones(len(contents.outer), dtype=bool)
+    else:
+        if row:
+            found.bases.append(index.inner_row(contents, room))
+        else:
+            found.groups.append(contents.inner[contents.inner_length <= room])
+        found.groups.append(contents.open[contents.open_length < room])
+        ends = contents.outer_length <= room
+    if used < bounds.minimum:
+        ends &= contents.outer_length >= bounds.minimum - used
+    return ends
+
+
+def _matched(
+    index: TokenIndex,
+    contents: StringContents,
+    bounds: Bounds,
+    state: int,
+    used: int,
+    found: Found,
+    *,
+    row: bool,
+) -> NDArray[np.bool_]:
+    """Words whose characters the automaton admits, with the length in view."""
+    automaton = bounds.automaton
+    assert automaton is not None
+    states = contents.states(automaton, state)
+    certain = contents.longest if not bounds.bounded else bounds.free - used
+    if bounds.maximum is None and bounds.free == bounds.cap:
+        certain = contents.longest
+    if certain >= 0:
+        if row:
+            base = index.matched_row(contents, automaton, state, states)
+            if certain < contents.longest:
+                base = base & index.inner_row(contents, certain)
+                found.own_rows += 1
+            found.bases.append(base)
+        else:
+            alive = states[contents.inner_node] != 0
+            if certain < contents.longest:
+                alive &= contents.inner_length <= certain
+            found.groups.append(contents.inner[alive])
+    if certain < contents.longest:
+        most = contents.longest
+        if bounds.maximum is not None:
+            most = min(most, bounds.maximum - used)
+        places, nodes, lengths = contents.inner_between(max(certain, -1) + 1, most)
+        chosen = places[_viable(bounds, states[nodes], used + lengths)]
+        if row and len(chosen) > _MANY_WORDS:
+            # Many words take less room as a row of bits.
+            found.bases.append(index.row_of(index.words.numbers_of(chosen)))
+            found.own_rows += 1
+        else:
+            found.groups.append(chosen)
+    found.groups.append(_open(contents, bounds, used, states))
+    ends: NDArray[np.bool_] = automaton.source.accepting[states[contents.outer_node]]
+    if bounds.maximum is not None:
+        ends &= contents.outer_length <= bounds.maximum - used
+    if used < bounds.minimum:
+        ends &= contents.outer_length >= bounds.minimum - used
+    return ends
+
+
+def _open(contents: StringContents, bounds: Bounds, used: int, states: Nodes) -> Indices:
+    """Open words whose unfinished character can still become an admitted one."""
+    automaton = bounds.automaton
+    assert automaton is not None
+    reached = states[contents.open_node]
+    alive = np.flatnonzero(reached)
+    if not alive.size:
+        return _NONE
+    lengths = contents.open_length[alive] if bounds.bounded else np.zeros_like(alive)
+    cases, case_of = np.unique(
+        np.stack((reached[alive], contents.open_kind[alive], lengths)),
+        axis=1,
+        return_inverse=True,
+    )
+    possible = []
+    for state, kind, length in cases.T.tolist():
+        after = automaton.reachable(state, contents.unfinished[kind])
+        if bounds.bounded:
+            possible.append(any(bounds.admits(each, used + length + 1) for each in after))
+        else:
+            possible.append(bool(after))
+    chosen: Indices = contents.open[alive[np.asarray(possible)[case_of.reshape(-1)]]]
+    return chosen
+
+
+def _viable(bounds: Bounds, states: Nodes, lengths: Indices) -> NDArray[np.bool_]:
+    """Which states are viable behind so many characters, none of them beyond the greatest number."""
+    ok = np.zeros(len(states), dtype=bool)
+    for length in np.unique(lengths).tolist():
+        same = lengths == length
+        ok[same] = bounds.viable(length)[states[same]]
+    return ok
