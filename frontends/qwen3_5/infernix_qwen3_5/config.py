@@ -10,13 +10,10 @@ from attrs import frozen
 
 from infernix_core.errors import CheckpointError
 from infernix_qwen3_5.files import Keys
+from infernix_qwen3_5.kinds import DENSE_TYPES, MIXTURE_TYPES, MODEL_TYPES
 
 LINEAR = "linear_attention"
 FULL = "full_attention"
-
-#: ``model_type`` of a whole checkpoint and of its text part: dense models, mixtures of experts.
-DENSE_TYPES = ("qwen3_5", "qwen3_5_text")
-MIXTURE_TYPES = ("qwen3_5_moe", "qwen3_5_moe_text")
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
@@ -144,8 +141,8 @@ def parse_config(document: Mapping[str, Any]) -> ModelConfig:
 def _is_mixture(top: Keys, text: Keys) -> bool:
     """Whether the layers have experts, as ``model_type`` says and no other key contradicts."""
     model_type = top.document.get("model_type")
-    if model_type not in (*DENSE_TYPES, *MIXTURE_TYPES):
-        names = ", ".join(repr(name) for name in (*DENSE_TYPES, *MIXTURE_TYPES))
+    if model_type not in MODEL_TYPES:
+        names = ", ".join(map(repr, MODEL_TYPES))
         raise top.wrong("model_type", model_type, f"one of {names}")
     own = MIXTURE_TYPES if model_type in MIXTURE_TYPES else DENSE_TYPES
     kind = text.document.get("model_type")

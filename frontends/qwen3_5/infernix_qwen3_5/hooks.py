@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from infernix_core.hookspecs import ModelFrontendPlugin, hookimpl
+from infernix_qwen3_5.kinds import MODEL_TYPES
 
 if TYPE_CHECKING:
     from infernix_core.interfaces.frontend import ModelFrontend
 
 __all__ = ["create", "infernix_model_frontends", "recognises"]
-
-#: Dense models and mixtures of experts, whole checkpoints and text-only saves.
-MODEL_TYPES = frozenset({"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"})
 
 
 def recognises(config: dict[str, object]) -> bool:
