@@ -141,6 +141,11 @@ class GrammarCache:
                 raise build.error
             # That was the other's patience. Its build is begun again, by whoever comes first.
             patience.check()
+        made = self._build(language, build)
+        return Found(made.grammar, "built", made.first)
+
+    def _build(self, language: Language, build: _Build) -> _Kept:
+        """Makes a language for everybody who waits for it, and keeps it."""
         try:
             made = self._make(language, build)
         except BaseException as error:
@@ -156,7 +161,7 @@ class GrammarCache:
             self._trim(language)
         build.made = made
         build.done.set()
-        return Found(made.grammar, "built", made.first)
+        return made
 
     def _make(self, language: Language, build: _Build) -> _Kept:
         with self._cold.passed(build.check):
