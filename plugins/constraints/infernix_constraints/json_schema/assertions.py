@@ -91,6 +91,12 @@ class SomeMember:
     declared: frozenset[str] = frozenset()
     patterns: tuple[Test, ...] = ()
 
+    def names_by_itself(self, name: str) -> bool:
+        """Whether a name is of the kind, but for what ``names`` says."""
+        if name in self.declared or any(test.holds(name) for test in self.patterns):
+            return False
+        return self.test is None or self.test.holds(name)
+
 
 @frozen
 class Refusal:

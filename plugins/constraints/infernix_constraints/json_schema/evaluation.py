@@ -133,9 +133,7 @@ class Evaluation:
 
     def _some_member(self, some: SomeMember, value: ObjectValue) -> _Check:
         for name, member in value.members:
-            if name in some.declared or any(test.holds(name) for test in some.patterns):
-                continue
-            if some.test is not None and not some.test.holds(name):
+            if not some.names_by_itself(name):
                 continue
             if some.names is not None and not (yield name, some.names):
                 continue

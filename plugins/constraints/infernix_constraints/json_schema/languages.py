@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Literal
 
@@ -101,6 +102,15 @@ def too_many_states(location: Location | None) -> UnsupportedSchema:
     )
 
 
+@contextmanager
+def _located(location: Location) -> Iterator[None]:
+    """Says where the strings stand whose automaton becomes too large inside."""
+    try:
+        yield
+    except TooManyStates as error:
+        raise too_many_states(location) from error
+
+
 def intersected(tests: Sequence[Test]) -> StringAutomaton | None:
     """The strings that satisfy all tests; None without tests.
 
@@ -111,10 +121,8 @@ def intersected(tests: Sequence[Test]) -> StringAutomaton | None:
         return None
     # One that is refused alone says so itself.
     each = {(test.keyword, test.text, test.negated): test.automaton for test in tests}
-    try:
+    with _located(tests[-1].location):
         return _intersected(frozenset(each))
-    except TooManyStates:
-        raise too_many_states(tests[-1].location) from None
 
 
 @remembered
@@ -135,10 +143,8 @@ def occurs(
     Raises:
         UnsupportedSchema: That takes too long to tell.
     """
-    try:
+    with _located(location):
         return has_length_between(automaton, minimum, maximum)
-    except TooManyStates as error:
-        raise too_many_states(location) from error
 
 
 def bounded(
@@ -157,11 +163,9 @@ def bounded(
             return min(count + 1, minimum)
         return count + 1 if count < maximum else None
 
-    try:
+    with _located(location):
         counted = from_function((0,), 0, step, lambda count: count >= minimum)
         return counted if automaton is None else intersection(automaton, counted)
-    except TooManyStates as error:
-        raise too_many_states(location) from error
 
 
 def without_texts(
@@ -172,11 +176,9 @@ def without_texts(
     Raises:
         UnsupportedSchema: They take too many states.
     """
-    try:
+    with _located(location):
         excluded = of_texts(texts)
         return complement(excluded) if automaton is None else difference(automaton, excluded)
-    except TooManyStates as error:
-        raise too_many_states(location) from error
 
 
 def classes(
@@ -233,10 +235,8 @@ def of_names(names: Iterable[str], location: Location) -> StringAutomaton:
     Raises:
         UnsupportedSchema: They take too many states.
     """
-    try:
+    with _located(location):
         return of_texts(names)
-    except TooManyStates as error:
-        raise too_many_states(location) from error
 
 
 def united(languages: Sequence[StringAutomaton], location: Location) -> StringAutomaton:
@@ -245,10 +245,8 @@ def united(languages: Sequence[StringAutomaton], location: Location) -> StringAu
     Raises:
         UnsupportedSchema: They take too many states.
     """
-    try:
+    with _located(location):
         return union(*languages)
-    except TooManyStates as error:
-        raise too_many_states(location) from error
 
 
 def both(one: StringAutomaton, other: StringAutomaton, location: Location) -> StringAutomaton:
@@ -257,7 +255,5 @@ def both(one: StringAutomaton, other: StringAutomaton, location: Location) -> St
     Raises:
         UnsupportedSchema: They take too many states.
     """
-    try:
+    with _located(location):
         return intersection(one, other)
-    except TooManyStates as error:
-        raise too_many_states(location) from error

@@ -247,9 +247,7 @@ class _Members:
         return names, whole
 
     def _qualifies(self, some: SomeMember, name: str) -> bool:
-        if name in some.declared or any(test.holds(name) for test in some.patterns):
-            return False
-        if some.test is not None and not some.test.holds(name):
+        if not some.names_by_itself(name):
             return False
         holds = self.intersection.conjunctions.evaluation.holds
         return some.names is None or holds(name, some.names)
