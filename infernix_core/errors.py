@@ -20,6 +20,7 @@ class Location:
         offset: Character offset in a regex, from 0.
         pointer: JSON Pointer into a schema; ``""`` is its root.
         keyword: The schema keyword at that pointer.
+        tool: Name of the tool whose arguments the schema describes.
     """
 
     field: str | None = None
@@ -28,11 +29,14 @@ class Location:
     offset: int | None = None
     pointer: str | None = None
     keyword: str | None = None
+    tool: str | None = None
 
     def __str__(self) -> str:
         parts = []
         if self.field is not None:
             parts.append(self.field)
+        if self.tool is not None:
+            parts.append(f"tool {self.tool!r}")
         if self.line is not None:
             where = f"line {self.line}"
             parts.append(where if self.column is None else f"{where}, column {self.column}")

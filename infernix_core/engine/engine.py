@@ -307,9 +307,8 @@ class Engine:
         room = self.max_context - len(prompt.token_ids)
         limit = room if options.max_tokens is None else min(options.max_tokens, room)
         matcher, work, initial = self._matcher(prompt, options, patience)
-        phase = StartPhase.RAW if options.raw_output else prompt.phase
         session = OutputSession(
-            decoder=self.model.decoder(evolve(prompt, phase=phase)),
+            decoder=self.model.decoder(prompt, options.output),
             limit=limit,
             end_ids=self.model.vocabulary.end_ids,
             matcher=matcher,
@@ -344,7 +343,9 @@ class Engine:
             return None, None, None
         started = time.thread_time()
         patience.check()
-        language = self.model.language(prompt, options.constraint)
+        language = self.model.language(prompt, options.output)
+        if language is None:
+            return None, None, None
         patience.check()
         found = self._grammars.get(language, patience)
         if found.first is None:

@@ -13,8 +13,15 @@ from attrs import define, field, frozen
 
 from infernix_core.errors import ErrorReport, InfernixError, InvalidOption, Location
 from infernix_core.interfaces.constraints import OutputConstraint
-from infernix_core.interfaces.frontend import Channel
+from infernix_core.interfaces.frontend import (
+    Channel,
+    OutputRequest,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_core.interfaces.tools import ToolChoice
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +60,9 @@ class RequestOptions:
         pending_timeout: Seconds the request may wait, from ``submit`` until it is admitted; ``None`` is
             the engine's default.
         draft_limit: Most draft tokens per round; ``None`` leaves it to the engine's policy.
+        tool_choice: What is allowed of the tools that the prompt declares.
+        thinking_budget: Most tokens of reasoning; then it is closed with a fixed text, which counts as output.
+            ``None`` does not limit it.
         constraint_stats: Measure how far the constraint bends the model, for the kept mass of the
             :class:`ConstraintReport`. Costs a softmax over the vocabulary per position that is decided, and
             changes no token. Only with a constraint.
@@ -66,7 +76,14 @@ class RequestOptions:
     raw_output: bool = False
     pending_timeout: float | None = None
     draft_limit: int | None = None
+    tool_choice: ToolChoice = field(factory=ToolChoice)
+    thinking_budget: int | None = None
     constraint_stats: bool = False
+
+    @property
+    def output(self) -> OutputRequest:
+        """What a frontend is told of them."""
+        return OutputRequest(self.constraint, self.tool_choice, self.raw_output)
 
 
 class FinishReason(enum.Enum):
@@ -129,8 +146,9 @@ class ConstraintReport:
     """The committed state of a constraint when the request ended, and what it cost.
 
     Attributes:
-        kind: grammar, json_object, json_schema, choice or regex.
-        branch: ``undecided`` while the output has not reached its content, then ``content``.
+        kind: grammar, json_object, json_schema, choice or regex; ``tools`` when nothing but calls is constrained.
+        branch: ``undecided`` while the output has not reached its content, then ``content``, and ``tools`` from
+            its first call on.
         complete: The language may end here: with the prefix it forms a whole text of it.
         terminated: An end token was accepted; only then is the output a normal completion.
         cache: How the compiled grammar was had: ``hit``, ``built`` or ``waited`` (for another's build).
@@ -164,11 +182,24 @@ class ConstraintReport:
 
 
 @frozen
+class ToolCall:
+    """A call that the output makes.
+
+    Attributes:
+        arguments_json: The JSON text of one object; ``None`` when the output ended within the call.
+    """
+
+    name: str
+    arguments_json: str | None
+
+
+@frozen
 class GenerationResult:
     """The end of one request.
 
     Attributes:
         text: Published content.
+        tool_calls: In their order; one that the output's end cut off is the last, without arguments.
         reasoning: Published reasoning.
         finish_reason: Why it ended.
         stop: What stopped it, when it was a stop string or a stop token id.
@@ -188,6 +219,7 @@ class GenerationResult:
     usage: Usage
     timings: Timings
     stop: str | int | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
     constraint: ConstraintReport | None = None
     error: ErrorReport | None = None
 
@@ -233,7 +265,7 @@ class GenerationEnd:
     result: GenerationResult
 
 
-Event = GenerationStart | TextDelta | GenerationEnd
+Event = GenerationStart | TextDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | GenerationEnd
 
 
 @define(eq=False)

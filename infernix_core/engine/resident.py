@@ -28,7 +28,7 @@ from infernix_core.engine.request import (
 )
 from infernix_core.engine.session import OutputSession
 from infernix_core.errors import InfernixError, IntegrityError
-from infernix_core.interfaces.frontend import Channel, PreparedPrompt, Segment, StartPhase
+from infernix_core.interfaces.frontend import Channel, Piece, PreparedPrompt, Segment, StartPhase
 from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.sampling import MaskState, SamplingConfig
 from infernix_core.interfaces.speculative import RowStatistics
@@ -237,11 +237,14 @@ class Request:
         self.work.mask_bytes += self.work.pending_mask_bytes
         self.work.kept_mass.observe(kept_mass)
 
-    def publish(self, segments: Sequence[Segment]) -> None:
-        """Publishes committed text."""
-        for segment in segments:
-            self.texts[segment.channel].append(segment.text)
-            self.handle.publish(TextDelta(segment.channel, segment.text, len(self.session.tokens)))
+    def publish(self, pieces: Sequence[Piece]) -> None:
+        """Publishes committed text and calls."""
+        for piece in pieces:
+            if not isinstance(piece, Segment):
+                self.handle.publish(piece)
+                continue
+            self.texts[piece.channel].append(piece.text)
+            self.handle.publish(TextDelta(piece.channel, piece.text, len(self.session.tokens)))
 
     def finish(
         self,

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 from infernix_core.engine.request import FinishReason
 from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.frontend import Channel, OutputDecoder, Segment
+from infernix_core.interfaces.frontend import Channel, OutputDecoder, Piece, Segment, ToolCallDelta
 from infernix_core.interfaces.mask_provider import GrammarMatcher
 
 _log = logging.getLogger(__name__)
@@ -27,13 +27,13 @@ class Preview:
 
     Attributes:
         accepted: How many of them; less than given only when the output ends.
-        segments: Text to publish.
+        pieces: What to publish: text and calls.
         finish: Why the output ends with them, or ``None``.
         stop: The stop string or stop token id that ended it.
     """
 
     accepted: int
-    segments: tuple[Segment, ...]
+    pieces: tuple[Piece, ...]
     finish: FinishReason | None = None
     stop: str | int | None = None
 
@@ -94,7 +94,7 @@ class OutputSession:
         mark = matcher.mark() if matcher is not None else None
         try:
             state, held = self._state, self._held
-            segments: list[Segment] = []
+            pieces: list[Piece] = []
             finish: FinishReason | None = None
             stop: str | int | None = None
             accepted = 0
@@ -107,7 +107,7 @@ class OutputSession:
                     stop = token if token not in self.end_ids else None
                 else:
                     state, decoded = self.decoder.step(state, token)
-                    held, stop = self._scan(decoded, held, segments)
+                    held, stop = self._scan(decoded, held, pieces)
                     if stop is not None:
                         finish = FinishReason.STOP
                 if finish is None and len(self.tokens) + accepted >= self.limit:
@@ -115,7 +115,7 @@ class OutputSession:
                 if finish is not None:
                     break
             if finish is not None and not isinstance(stop, str):
-                hit = self._flush(state, held, segments)
+                hit = self._flush(state, held, pieces)
                 held = ""
                 if hit is not None:
                     finish, stop = FinishReason.STOP, hit
@@ -126,7 +126,7 @@ class OutputSession:
         finally:
             if matcher is not None:
                 self.accept_cpu_seconds += time.thread_time() - started
-        preview = Preview(accepted, _joined(segments), finish, stop)
+        preview = Preview(accepted, _joined(pieces), finish, stop)
         self._pending = _Pending(preview, mark, state, held, tuple(tokens[:accepted]))
         return preview
 
@@ -147,18 +147,18 @@ class OutputSession:
             self.matcher.rollback(pending.mark)
             self.accept_cpu_seconds += time.thread_time() - started
 
-    def close(self) -> tuple[Segment, ...]:
+    def close(self) -> tuple[Piece, ...]:
         """Text still held back when the output ends at a committed token (cancellation, an error).
 
         It cannot fail: what a broken decoder still holds is dropped.
         """
-        segments: list[Segment] = []
+        pieces: list[Piece] = []
         try:
-            self._flush(self._state, self._held, segments)
+            self._flush(self._state, self._held, pieces)
         except Exception:
             _log.exception("a decoder failed at the end of an output; its held text is dropped")
         self._held = ""
-        return _joined(segments)
+        return _joined(pieces)
 
     def release(self) -> None:
         """Drops the matcher; the compiled grammar may live on in its cache."""
@@ -172,33 +172,44 @@ class OutputSession:
         return pending
 
     def _scan(
-        self, decoded: Sequence[Segment], held: str, segments: list[Segment]
+        self, decoded: Sequence[Piece], held: str, pieces: list[Piece]
     ) -> tuple[str, str | None]:
         """Publishes what no stop string can claim any more; stop strings apply to content alone."""
-        for segment in decoded:
-            if segment.channel is not Channel.CONTENT:
-                segments.append(segment)
-                continue
-            text, held, hit = self.stop.scan(held + segment.text)
-            if text:
-                segments.append(Segment(Channel.CONTENT, text))
-            if hit is not None:
-                return "", hit
+        for piece in decoded:
+            if not isinstance(piece, Segment):
+                # A call begins: no stop string reaches across it.
+                if held:
+                    pieces.append(Segment(Channel.CONTENT, held))
+                    held = ""
+                pieces.append(piece)
+            elif piece.channel is not Channel.CONTENT:
+                pieces.append(piece)
+            else:
+                text, held, hit = self.stop.scan(held + piece.text)
+                if text:
+                    pieces.append(Segment(Channel.CONTENT, text))
+                if hit is not None:
+                    return "", hit
         return held, None
 
-    def _flush(self, state: Any, held: str, segments: list[Segment]) -> str | None:
-        held, hit = self._scan(self.decoder.finish(state), held, segments)
+    def _flush(self, state: Any, held: str, pieces: list[Piece]) -> str | None:
+        held, hit = self._scan(self.decoder.finish(state), held, pieces)
         if hit is None and held:
-            segments.append(Segment(Channel.CONTENT, held))
+            pieces.append(Segment(Channel.CONTENT, held))
         return hit
 
 
-def _joined(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Neighbouring segments of one channel as one."""
-    joined: list[Segment] = []
-    for segment in segments:
-        if joined and joined[-1].channel is segment.channel:
-            joined[-1] = Segment(segment.channel, joined[-1].text + segment.text)
-        else:
-            joined.append(segment)
+def _joined(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Neighbours that say the same kind of thing as one: text of one channel, arguments of one call."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if isinstance(piece, Segment) and isinstance(last, Segment):
+            if last.channel is piece.channel:
+                joined[-1] = Segment(piece.channel, last.text + piece.text)
+                continue
+        elif isinstance(piece, ToolCallDelta) and isinstance(last, ToolCallDelta):
+            joined[-1] = ToolCallDelta(piece.index, last.arguments + piece.arguments)
+            continue
+        joined.append(piece)
     return tuple(joined)

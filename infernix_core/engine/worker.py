@@ -310,7 +310,7 @@ class Worker:
             elif outcome.error is not None:
                 self._end(request, FinishReason.ERROR, error=outcome.error)
             elif outcome.preview is not None:
-                request.publish(outcome.preview.segments)
+                request.publish(outcome.preview.pieces)
                 if outcome.preview.finish is not None:
                     self._end(request, outcome.preview.finish, stop=outcome.preview.stop)
 

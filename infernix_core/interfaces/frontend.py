@@ -15,6 +15,7 @@ from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.model import TargetModel
 from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_core.interfaces.tools import ToolChoice, ToolDeclaration
 from infernix_core.interfaces.vocabulary import Vocabulary
 
 
@@ -26,7 +27,9 @@ class PromptInput:
         messages: Chat messages, each with ``role`` and ``content``.
         text: Raw text to continue. No template; control-token spellings stay text.
         token_ids: Raw tokens to continue.
-        tools: Tool declarations for the template (messages only).
+        tools: Tool objects as OpenAI writes them; the template gets them as they are (messages only).
+        continue_final: Go on with the last message, an assistant's, instead of answering it. Its content is the
+            beginning of the output and is not published again (messages only, thinking explicitly off).
         enable_thinking: Whether the model may think first; ``None`` takes the template's default.
         template_options: Further variables for the template.
         most_tokens: Most tokens of use to whoever asks, when it is known; the engine sets it. A frontend that sees
@@ -37,6 +40,7 @@ class PromptInput:
     text: str | None = None
     token_ids: Sequence[int] | None = None
     tools: Sequence[Mapping[str, Any]] = ()
+    continue_final: bool = False
     enable_thinking: bool | None = None
     template_options: Mapping[str, Any] = field(factory=dict)
     most_tokens: int | None = field(default=None, eq=False, repr=False)
@@ -73,11 +77,30 @@ class PreparedPrompt:
         token_ids: At least one token.
         phase: Where the output starts.
         source: The input that it was made from.
+        tools: What it declares.
+        continued: The content of the assistant message that the output goes on with, when it does.
     """
 
     token_ids: tuple[int, ...] = field(repr=False)
     phase: StartPhase
     source: PromptInput = field(repr=False, eq=False)
+    tools: tuple[ToolDeclaration, ...] = ()
+    continued: str | None = None
+
+
+@frozen
+class OutputRequest:
+    """What a request asks of its output, beside the prompt.
+
+    Attributes:
+        constraint: The shape of the content.
+        tools: What is allowed of the declared tools.
+        raw: Everything is published as content: no reasoning, no calls, control tokens as their spelling.
+    """
+
+    constraint: OutputConstraint | None = None
+    tools: ToolChoice = field(factory=ToolChoice)
+    raw: bool = False
 
 
 class Channel(enum.Enum):
@@ -100,22 +123,65 @@ class Segment:
     text: str
 
 
-class OutputDecoder(Protocol):
-    """Turns tokens into published text, incrementally. States are values: stepping changes nothing.
+@frozen
+class ToolCallStart:
+    """A call begins: its name is known.
 
-    End tokens are never fed.
+    Attributes:
+        index: Of the call in its output, from 0.
+    """
+
+    index: int
+    name: str
+
+
+@frozen
+class ToolCallDelta:
+    """The next piece of a call's arguments. The pieces of a call join to the JSON text of one object.
+
+    Attributes:
+        arguments: Not empty.
+    """
+
+    index: int
+    arguments: str
+
+
+@frozen
+class ToolCallEnd:
+    """A call is complete: its pieces are its arguments."""
+
+    index: int
+
+
+Piece = Segment | ToolCallStart | ToolCallDelta | ToolCallEnd
+
+
+class OutputDecoder(Protocol):
+    """Turns tokens into published text and calls, incrementally. States are values: stepping changes nothing.
+
+    End tokens are never fed. What a continued message already holds is not published, except a call that it
+    leaves unfinished, which is published whole.
     """
 
     def start(self) -> Any:
         """The state before the first token."""
 
-    def step(self, state: Any, token: int) -> tuple[Any, tuple[Segment, ...]]:
-        """The state after one token, and the text that is now certain. A character split over tokens is
+    def step(self, state: Any, token: int) -> tuple[Any, tuple[Piece, ...]]:
+        """The state after one token, and what is now certain. A character split over tokens is
         held back until it is whole.
+
+        Raises:
+            IntegrityError: A call that its grammar let through cannot be read.
         """
 
-    def finish(self, state: Any) -> tuple[Segment, ...]:
-        """What is still held back when the output ends here; a cut character becomes U+FFFD."""
+    def finish(self, state: Any) -> tuple[Piece, ...]:
+        """What is still held back when the output ends here; a cut character becomes U+FFFD. A call that is not
+        complete gets no end.
+        """
+
+    def reasoning(self, state: Any) -> bool:
+        """Whether the next token still belongs to the model's reasoning."""
 
 
 class LoadedModel(Protocol):
@@ -144,11 +210,28 @@ class LoadedModel(Protocol):
             InvalidPrompt: It cannot be rendered or encoded; says why.
         """
 
-    def language(self, prompt: PreparedPrompt, constraint: OutputConstraint) -> Language:
-        """The whole output language of a constrained request, framing included."""
+    def language(self, prompt: PreparedPrompt, request: OutputRequest) -> Language | None:
+        """The whole output language, framing included; ``None`` when nothing constrains the output.
 
-    def decoder(self, prompt: PreparedPrompt) -> OutputDecoder:
+        Raises:
+            ConstraintError: The arguments of a strict tool cannot be enforced; names tool and place.
+        """
+
+    def prefix(self, prompt: PreparedPrompt, request: OutputRequest) -> tuple[bytes | int, ...]:
+        """What of the output language the prompt already holds, for ``CompiledGrammar.start``: of a continued
+        message, its content; otherwise nothing.
+
+        Raises:
+            InvalidPrompt: The continued message holds what cannot be gone on with, such as a whole call.
+        """
+
+    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> OutputDecoder:
         """The decoder of one request's output."""
+
+    def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
+        """The tokens that end this prompt's reasoning before the model does: a text that says so, the close and
+        its separator. Empty when the model has no reasoning.
+        """
 
     def sampling_defaults(self, prompt: PreparedPrompt) -> SamplingOptions:
         """The checkpoint's own sampling settings over the family's preset for this prompt's mode."""

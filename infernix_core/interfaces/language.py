@@ -1,4 +1,4 @@
-"""The output language: a small algebra over tokens, bytes and constraints.
+"""The output language: a small algebra over tokens, bytes, constraints and arguments.
 
 A frontend says with it what one request may generate, from the first token to the end; a mask provider lowers
 the whole tree into one grammar. An end token is legal exactly where the whole language may end and is never
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from attrs import field, frozen
 
-from infernix_core.interfaces.constraints import OutputConstraint
+from infernix_core.interfaces.constraints import JsonSchema, OutputConstraint
 
 
 class Language:
@@ -80,6 +80,57 @@ class Repeat(Language):
 
 
 @frozen
+class Separated(Language):
+    """``part`` once or more, with ``separator`` in between."""
+
+    part: Language
+    separator: Language
+
+
+@frozen
+class MemberFraming:
+    """How members of an object are written one after the other, instead of between JSON's braces.
+
+    A member is ``opening``, its name, ``naming``, its value, ``end``, ``closing``. A name is not empty and has
+    no line break. A raw value is any text that does not hold ``end``.
+
+    Attributes:
+        naming: Its last byte is a line break, its only one.
+        end: Its first byte does not occur in it again, so that it is found by looking at each byte once.
+    """
+
+    opening: bytes
+    naming: bytes
+    end: bytes
+    closing: bytes
+
+    def __attrs_post_init__(self) -> None:
+        if self.naming.find(b"\n") != len(self.naming) - 1:
+            raise ValueError("what follows a name ends in its only line break")
+        if not self.opening or not self.end or self.end[:1] in self.end[1:]:
+            raise ValueError("a value's end begins with a byte that does not occur in it again")
+
+
+@frozen
+class Members(Language):
+    """The members of one object, none of them twice, in a framing of their own.
+
+    Attributes:
+        framing: What stands around names and values.
+        schema: Reduces to one closed object: its members come in declared order, required ones surely. ``None``
+            is any names in any order, and raw values.
+        raw: Names of the members whose values are raw text: strings alone. Others are JSON text, with ``", "``
+            and ``": "`` as its only blanks.
+        owner: Whose they are, for messages: a tool's name.
+    """
+
+    framing: MemberFraming
+    schema: JsonSchema | None = None
+    raw: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    owner: str | None = None
+
+
+@frozen
 class Label(Language):
     """``part``, whose beginning the matcher reports as ``name`` (see ``GrammarMatcher.labels``)."""
 
@@ -110,6 +161,8 @@ def walk(language: Language) -> Iterable[Language]:
         children = language.alternatives
     elif isinstance(language, Repeat | Label):
         children = (language.part,)
+    elif isinstance(language, Separated):
+        children = (language.part, language.separator)
     else:
         children = ()
     for child in children:

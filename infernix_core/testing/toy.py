@@ -15,9 +15,9 @@ from attrs import define, field, frozen
 from torch import Tensor
 
 from infernix_core.errors import InvalidPrompt
-from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_core.interfaces.frontend import (
     Channel,
+    OutputRequest,
     PreparedPrompt,
     PromptInput,
     Segment,
@@ -140,11 +140,11 @@ class ToyDecoder:
     """Decodes the toy's tokens: reasoning up to ``</think>`` and two line feeds, then content."""
 
     vocabulary: Vocabulary
-    reasoning: bool
+    thinks: bool
 
     def start(self) -> Any:
         """See ``OutputDecoder``."""
-        return _Text(reasoning=self.reasoning)
+        return _Text(reasoning=self.thinks)
 
     def step(self, state: Any, token: int) -> tuple[Any, tuple[Segment, ...]]:
         """See ``OutputDecoder``."""
@@ -163,6 +163,10 @@ class ToyDecoder:
     def finish(self, state: Any) -> tuple[Segment, ...]:
         """See ``OutputDecoder``."""
         return self._segments("\ufffd" if state.tail else "", state.reasoning)
+
+    def reasoning(self, state: Any) -> bool:
+        """See ``OutputDecoder``."""
+        return bool(state.reasoning)
 
     @staticmethod
     def _segments(text: str, reasoning: bool) -> tuple[Segment, ...]:
@@ -242,8 +246,11 @@ class ToyModel:
             raise InvalidPrompt("the prompt is empty")
         return PreparedPrompt(ids, phase, prompt)
 
-    def language(self, prompt: PreparedPrompt, constraint: OutputConstraint) -> Language:
+    def language(self, prompt: PreparedPrompt, request: OutputRequest) -> Language | None:
         """See ``LoadedModel``."""
+        constraint = request.constraint
+        if constraint is None:
+            return None
         if prompt.phase is StartPhase.RAW:
             return Content(constraint)
         content = Label("content", Content(constraint))
@@ -253,9 +260,18 @@ class ToyModel:
         free = Repeat(TextExcept({close}))
         return sequence(free, Token(close), Literal(b"\n\n"), content)
 
-    def decoder(self, prompt: PreparedPrompt) -> ToyDecoder:
+    def prefix(self, prompt: PreparedPrompt, request: OutputRequest) -> tuple[bytes | int, ...]:
+        """See ``LoadedModel``: the toy continues no messages."""
+        return ()
+
+    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> ToyDecoder:
         """See ``LoadedModel``."""
-        return ToyDecoder(self.vocabulary, prompt.phase is StartPhase.REASONING)
+        reasoning = prompt.phase is StartPhase.REASONING and not request.raw
+        return ToyDecoder(self.vocabulary, reasoning)
+
+    def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
+        """See ``LoadedModel``."""
+        return (*b"\nEnough.\n", self.vocabulary.framing["</think>"], *b"\n\n")
 
     def sampling_defaults(self, prompt: PreparedPrompt) -> SamplingOptions:
         """See ``LoadedModel``."""

@@ -294,9 +294,9 @@ class Frontend(FrontendSuite):
         suite = self
 
         class Mutant(ToyModel):
-            def decoder(self, prompt):
-                plain = super().decoder(prompt)
-                return suite.decoder(plain.vocabulary, plain.reasoning)
+            def decoder(self, prompt, request):
+                plain = super().decoder(prompt, request)
+                return suite.decoder(plain.vocabulary, plain.thinks)
 
         model = ToyModel.make([b"re", b"\n\n"])
         return Mutant(self.target(model.vocabulary))

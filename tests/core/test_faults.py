@@ -132,7 +132,7 @@ class Decoder(ToyDecoder):
 class Broken(ToyModel):
     """A toy whose decoder breaks on prompts that name a method of it."""
 
-    def decoder(self, prompt: Any) -> Any:
+    def decoder(self, prompt: Any, request: Any) -> Any:
         decoder = Decoder(self.vocabulary, False)
         object.__setattr__(decoder, "where", bytes(prompt.token_ids).decode())
         return decoder

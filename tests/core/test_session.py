@@ -75,7 +75,7 @@ def test_commit_confirms_what_preview_fed() -> None:
     matcher = Digits()
     s = session(matcher=matcher)
     preview = s.preview([49, 50])
-    assert (preview.accepted, text(preview.segments), preview.finish) == (2, "12", None)
+    assert (preview.accepted, text(preview.pieces), preview.finish) == (2, "12", None)
     assert s.tokens == []
     assert s.commit() is preview
     assert s.tokens == [49, 50]
@@ -93,7 +93,7 @@ def test_discard_restores_matcher_and_decoder() -> None:
     assert not matcher.terminated
     assert s.tokens == [49]
     s.discard()
-    assert text(s.preview([51]).segments) == "3"
+    assert text(s.preview([51]).pieces) == "3"
 
 
 def test_a_refused_token_leaves_the_session_as_it_was() -> None:
@@ -121,7 +121,7 @@ def test_the_end_token_cuts_a_block_at_every_offset(offset: int) -> None:
     preview = session().preview(block)
     assert preview.accepted == offset + 1
     assert preview.finish is FinishReason.STOP
-    assert text(preview.segments) == "A" * offset
+    assert text(preview.pieces) == "A" * offset
 
 
 @pytest.mark.parametrize("limit", range(1, 6))
@@ -142,7 +142,7 @@ def test_the_close_of_the_reasoning_at_every_offset_of_a_block(offset: int) -> N
         s = session(reasoning=True)
         seen: list[Segment] = []
         for block in (tokens[:cut], tokens[cut:]):
-            seen.extend(s.preview(block).segments)
+            seen.extend(s.preview(block).pieces)
             s.commit()
         assert text(tuple(seen), Channel.REASONING) == "a" * offset
         assert text(tuple(seen)) == "bc"
@@ -151,19 +151,19 @@ def test_the_close_of_the_reasoning_at_every_offset_of_a_block(offset: int) -> N
 def test_a_cut_character_is_marked_at_the_limit_and_held_before_it() -> None:
     euro = "€".encode()
     s = session(limit=10)
-    assert s.preview(list(euro[:2])).segments == ()
+    assert s.preview(list(euro[:2])).pieces == ()
     s.commit()
-    assert text(s.preview([euro[2]]).segments) == "€"
+    assert text(s.preview([euro[2]]).pieces) == "€"
     cut = session(limit=2).preview(list(euro))
-    assert (text(cut.segments), cut.finish) == ("\ufffd", FinishReason.LENGTH)
+    assert (text(cut.pieces), cut.finish) == ("\ufffd", FinishReason.LENGTH)
 
 
 def test_stop_strings_end_content_and_never_reasoning() -> None:
     s = session(reasoning=True, stop=StopStrings(("xy",)))
     tokens = [*b"axyb", CLOSE, *b"\n\ncxyz"]
     preview = s.preview(tokens)
-    assert text(preview.segments, Channel.REASONING) == "axyb"
-    assert text(preview.segments) == "c"
+    assert text(preview.pieces, Channel.REASONING) == "axyb"
+    assert text(preview.pieces) == "c"
     assert (preview.finish, preview.stop) == (FinishReason.STOP, "xy")
     assert preview.accepted == len(tokens) - 1
 
@@ -172,16 +172,16 @@ def test_a_stop_string_split_over_rounds_never_leaks() -> None:
     s = session(stop=StopStrings(("stop!",)))
     published = ""
     for token in b"ok sto":
-        published += text(s.preview([token]).segments)
+        published += text(s.preview([token]).pieces)
         s.commit()
     assert published == "ok "
     preview = s.preview(list(b"p!more"))
-    assert (text(preview.segments), preview.accepted, preview.stop) == ("", 2, "stop!")
+    assert (text(preview.pieces), preview.accepted, preview.stop) == ("", 2, "stop!")
 
 
 def test_what_is_held_for_a_stop_string_is_published_at_the_end() -> None:
     s = session(stop=StopStrings(("stop!",)))
-    assert text(s.preview([*b"ok sto", END]).segments) == "ok sto"
+    assert text(s.preview([*b"ok sto", END]).pieces) == "ok sto"
     closed = session(stop=StopStrings(("stop!",)))
     closed.preview(list(b"ok sto"))
     closed.commit()
@@ -190,7 +190,7 @@ def test_what_is_held_for_a_stop_string_is_published_at_the_end() -> None:
 
 def test_a_stop_token_id_ends_unpublished() -> None:
     preview = session(stop_token_ids=frozenset({66})).preview([65, 66, 67])
-    assert (preview.accepted, text(preview.segments), preview.stop) == (2, "A", 66)
+    assert (preview.accepted, text(preview.pieces), preview.stop) == (2, "A", 66)
     assert preview.finish is FinishReason.STOP
 
 
@@ -206,7 +206,7 @@ def test_random_blocks_discards_and_commits_give_the_plain_text() -> None:
             if rng.random() < 0.4:
                 s.preview(rng.choices(range(256), k=3))
                 s.discard()
-            published += text(s.preview(block).segments)
+            published += text(s.preview(block).pieces)
             s.commit()
             position += size
         assert published == body.decode()

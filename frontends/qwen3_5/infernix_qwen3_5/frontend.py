@@ -10,10 +10,10 @@ import torch
 from attrs import field, frozen
 
 from infernix_core.errors import CheckpointError, InvalidPrompt, Location
-from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_core.interfaces.frontend import (
     LoadOptions,
     OutputDecoder,
+    OutputRequest,
     PreparedPrompt,
     PromptInput,
     StartPhase,
@@ -89,13 +89,23 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
             raise InvalidPrompt("the prompt is empty", hint="at least one token is needed")
         return PreparedPrompt(tuple(ids), StartPhase.RAW, prompt)
 
-    def language(self, prompt: PreparedPrompt, constraint: OutputConstraint) -> Language:
+    def language(self, prompt: PreparedPrompt, request: OutputRequest) -> Language | None:
         """See ``LoadedModel``."""
-        return output_language(self.vocabulary, prompt.phase, constraint)
+        if request.constraint is None:
+            return None
+        return output_language(self.vocabulary, prompt.phase, request.constraint)
 
-    def decoder(self, prompt: PreparedPrompt) -> OutputDecoder:
+    def prefix(self, prompt: PreparedPrompt, request: OutputRequest) -> tuple[bytes | int, ...]:
         """See ``LoadedModel``."""
-        return FramedDecoder(self.vocabulary, prompt.phase)
+        return ()
+
+    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> OutputDecoder:
+        """See ``LoadedModel``."""
+        return FramedDecoder(self.vocabulary, StartPhase.RAW if request.raw else prompt.phase)
+
+    def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
+        """See ``LoadedModel``."""
+        return ()
 
     def sampling_defaults(self, prompt: PreparedPrompt) -> SamplingOptions:
         """See ``LoadedModel``."""

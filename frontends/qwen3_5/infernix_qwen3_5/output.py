@@ -113,6 +113,10 @@ class FramedDecoder:
         reasoning = state.phase is _Phase.REASONING
         return _segments(Channel.REASONING if reasoning else Channel.CONTENT, state.held)
 
+    def reasoning(self, state: DecoderState) -> bool:
+        """See ``OutputDecoder``."""
+        return state.phase is _Phase.REASONING
+
     def _reasoning(self, raw: bytes) -> tuple[DecoderState, tuple[Segment, ...]]:
         text, rest = split_utf8(raw)
         if not rest and text.endswith("\n"):

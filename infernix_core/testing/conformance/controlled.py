@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from infernix_core.interfaces.frontend import PreparedPrompt, PromptInput
+from infernix_core.interfaces.frontend import OutputRequest, PreparedPrompt, PromptInput
 from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.model import ForwardBatch, StateViews, StepKind, StepOutput
 from infernix_core.interfaces.sampling import SamplingOptions
@@ -167,10 +167,10 @@ class _Model(ToyModel):
         self.controls.part("preparation")
         return prepared
 
-    def decoder(self, prompt: PreparedPrompt) -> ToyDecoder:
+    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> ToyDecoder:
         """See ``LoadedModel``."""
-        plain = super().decoder(prompt)
-        return _Decoder(plain.vocabulary, plain.reasoning, controls=self.controls)
+        plain = super().decoder(prompt, request)
+        return _Decoder(plain.vocabulary, plain.thinks, controls=self.controls)
 
 
 @define(eq=False)

@@ -17,7 +17,9 @@ from infernix_core.interfaces.frontend import (
     Channel,
     LoadedModel,
     OutputDecoder,
+    OutputRequest,
     PromptInput,
+    Segment,
     StartPhase,
 )
 from infernix_core.interfaces.language import Content, TextExcept, Token, walk
@@ -29,6 +31,7 @@ from infernix_core.testing.plain_provider import PlainProvider
 
 TEXT = 'Grüße, 你好 🙂!\n\n  A second line: {"a": [1, 2]}\n'
 CHOICE = Choice(["red", "größer 🙂", '{"a": 1}\n\n'])
+FREE, SHAPED = OutputRequest(), OutputRequest(CHOICE)
 
 
 class FrontendSuite:
@@ -138,7 +141,7 @@ class FrontendSuite:
             prepared = model.prepare(PromptInput(text=text))
             kinds = {model.vocabulary.classes[token] for token in prepared.token_ids}
             assert kinds == {TokenClass.TEXT}
-            assert self._published(model.decoder(prepared), prepared.token_ids)[1] == text
+            assert self._published(model.decoder(prepared, FREE), prepared.token_ids)[1] == text
 
     def test_languages_hold_the_constraint_and_legal_tokens(
         self, model: LoadedModel, prompts: Sequence[PromptInput]
@@ -146,8 +149,11 @@ class FrontendSuite:
         """No END, no FORBIDDEN; raw continuation is the content alone."""
         for prompt in prompts:
             prepared = model.prepare(prompt)
-            language = model.language(prepared, CHOICE)
-            assert language == model.language(prepared, CHOICE), "equal requests share a grammar"
+            language = model.language(prepared, SHAPED)
+            assert language == model.language(prepared, SHAPED), "equal requests share a grammar"
+            assert language is not None
+            assert model.language(prepared, FREE) is None, "nothing constrains it"
+            assert model.prefix(prepared, SHAPED) == (), "nothing is continued"
             nodes = list(walk(language))
             assert Content(CHOICE) in nodes
             if prepared.phase is StartPhase.RAW:
@@ -165,7 +171,9 @@ class FrontendSuite:
         bound = PlainProvider().bind(vocabulary)
         for prompt in prompts:
             prepared = model.prepare(prompt)
-            compiled = bound.compile(model.language(prepared, CHOICE))
+            language = model.language(prepared, SHAPED)
+            assert language is not None
+            compiled = bound.compile(language)
             for seed in range(4):
                 rng, matcher, tokens = random.Random(seed), compiled.start(), list[int]()
                 while not matcher.terminated:
@@ -177,7 +185,7 @@ class FrontendSuite:
                     token = rng.choice(framing if closes else possible)
                     assert matcher.accept(token)
                     tokens.append(token)
-                reasoning, content = self._published(model.decoder(prepared), tokens[:-1])
+                reasoning, content = self._published(model.decoder(prepared, FREE), tokens[:-1])
                 assert content in CHOICE.literals
                 if prepared.phase is not StartPhase.REASONING:
                     assert not reasoning
@@ -189,13 +197,13 @@ class FrontendSuite:
         special = [*model.vocabulary.framing.values()]
         text = model.vocabulary.ids(TokenClass.TEXT)
         for prompt in prompts:
-            decoder = model.decoder(model.prepare(prompt))
+            decoder = model.decoder(model.prepare(prompt), FREE)
             rng, state = random.Random(2), decoder.start()
             taken = []
             for _ in range(60):
                 token = rng.choice(special if special and rng.random() < 0.1 else text)
                 after, segments = decoder.step(state, token)
-                assert all(segment.text for segment in segments)
+                assert all(isinstance(each, Segment) and each.text for each in segments)
                 taken.append((state, token, segments, decoder.finish(state)))
                 state = after
             for state, token, segments, held in taken:
@@ -217,7 +225,7 @@ class FrontendSuite:
             prepared = model.prepare(prompt)
             if prepared.phase is StartPhase.REASONING:
                 continue
-            decoder = model.decoder(prepared)
+            decoder = model.decoder(prepared, FREE)
             for end in range(len(raw) + 1):
                 tokens = [single[bytes([value])] for value in raw[:end]]
                 whole = raw[:end].decode(errors="replace")
@@ -311,8 +319,10 @@ class FrontendSuite:
         for token in tokens:
             state, segments = decoder.step(state, token)
             for segment in segments:
+                assert isinstance(segment, Segment)
                 texts[segment.channel] += segment.text
         for segment in decoder.finish(state):
+            assert isinstance(segment, Segment)
             texts[segment.channel] += segment.text
         return texts[Channel.REASONING], texts[Channel.CONTENT]
 

@@ -9,6 +9,7 @@ from attrs import frozen
 from infernix_bench.report import Column, Report, Stopwatch, duration, median
 from infernix_bench.workload import SHAPES, Bench
 from infernix_core.engine.grammar_cache import GrammarCache
+from infernix_core.interfaces.frontend import OutputRequest
 from infernix_core.interfaces.mask_provider import BoundMaskProvider
 
 
@@ -41,7 +42,8 @@ def measure(bench: Bench) -> Report:
     sizes: dict[str, int] = {}
     for _ in range(bench.repeats):
         for shape in SHAPES:
-            language = model.language(bench.prompts[0], shape.constraint)
+            language = model.language(bench.prompts[0], OutputRequest(shape.constraint))
+            assert language is not None
             with Stopwatch() as watch:
                 bound = bench.provider.bind(model.vocabulary)
             binding.append(watch.wall)

@@ -24,6 +24,7 @@ from infernix_core.interfaces.constraints import (
 from infernix_core.interfaces.frontend import (
     LoadedModel,
     OutputDecoder,
+    OutputRequest,
     PreparedPrompt,
     PromptInput,
 )
@@ -135,13 +136,21 @@ class EndlessModel:
         """See ``LoadedModel``."""
         return self.inner.prepare(prompt)
 
-    def language(self, prompt: PreparedPrompt, constraint: OutputConstraint) -> Language:
+    def language(self, prompt: PreparedPrompt, request: OutputRequest) -> Language | None:
         """See ``LoadedModel``."""
-        return self.inner.language(prompt, constraint)
+        return self.inner.language(prompt, request)
 
-    def decoder(self, prompt: PreparedPrompt) -> OutputDecoder:
+    def prefix(self, prompt: PreparedPrompt, request: OutputRequest) -> tuple[bytes | int, ...]:
         """See ``LoadedModel``."""
-        return self.inner.decoder(prompt)
+        return self.inner.prefix(prompt, request)
+
+    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> OutputDecoder:
+        """See ``LoadedModel``."""
+        return self.inner.decoder(prompt, request)
+
+    def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
+        """See ``LoadedModel``."""
+        return self.inner.early_close(prompt)
 
     def sampling_defaults(self, prompt: PreparedPrompt) -> SamplingOptions:
         """See ``LoadedModel``."""
