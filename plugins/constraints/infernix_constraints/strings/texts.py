@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from infernix_constraints.strings.algebra import from_function
 from infernix_constraints.strings.automaton import END_OF_UNICODE, StringAutomaton
 from infernix_constraints.strings.limits import TooManyStates, check_raw_size, check_size
 from infernix_constraints.strings.minimal import canonical, nothing
@@ -98,6 +100,24 @@ def of_texts(texts: Iterable[str]) -> StringAutomaton:
     close(0)
     start = state_of(path[0][0], tuple(path[0][1]))
     return _from_edges(finished, final, start)
+
+
+@cache
+def without_part(part: str) -> StringAutomaton:
+    """Every string that does not hold a text, which is not empty.
+
+    The states are how much of the text a string ends with, after Knuth, Morris and Pratt (1977), "Fast Pattern
+    Matching in Strings".
+    """
+    letters = set(map(ord, part))
+    points = sorted({0, *letters, *(code + 1 for code in letters if code + 1 < END_OF_UNICODE)})
+
+    def step(held: int, character: int) -> int | None:
+        seen = part[:held] + chr(character)
+        after = next(size for size in range(len(seen), -1, -1) if seen.endswith(part[:size]))
+        return after if after < len(part) else None
+
+    return from_function(points, 0, step, lambda held: True)
 
 
 def _has_surrogate(text: str) -> bool:
