@@ -1,4 +1,4 @@
-"""A plain mask provider: slow, obviously right, for output languages whose content is a choice.
+"""A plain mask provider: slow, obviously right, for output languages whose content is a choice, and for arguments.
 
 It walks the language tree as a nondeterministic automaton, token by token over the whole vocabulary. It stands in
 for a grammar library in the core's own tests, and is a second opinion on framing for the real providers.
@@ -19,6 +19,7 @@ from infernix_core.interfaces.language import (
     Language,
     Literal,
     Repeat,
+    Separated,
     TextExcept,
     Token,
     Union,
@@ -26,6 +27,7 @@ from infernix_core.interfaces.language import (
 from infernix_core.interfaces.language import Sequence as Parts
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_core.testing.plain_members import OpenName, RawText, expand
 
 
 @frozen
@@ -80,8 +82,14 @@ def _expand(item: Item) -> list[Item] | None:
             return [evolve(item, rest=(Literal(text.encode()), *rest)) for text in literals]
         case Literal(b""):
             return [evolve(item, rest=rest)]
-        case Literal() | Token() | TextExcept():
+        case Separated(part, separator):
+            more = Repeat(Parts((separator, part)))
+            return [evolve(item, rest=(part, more, *rest))]
+        case Literal() | Token() | TextExcept() | RawText() | OpenName():
             return None
+    expanded = expand(head)
+    if expanded is not None:
+        return [evolve(item, rest=(way, *rest)) for way in expanded]
     raise InvalidOption(f"the plain provider knows no {head}")
 
 
@@ -184,14 +192,20 @@ class PlainMatcher:
     @staticmethod
     def _consume(items: Items, raw: bytes) -> Items:
         for value in raw:
-            items = closure(
-                evolve(item, rest=(Literal(item.rest[0].bytes[1:]), *item.rest[1:]))
-                for item in items
-                if item.rest
-                and isinstance(item.rest[0], Literal)
-                and item.rest[0].bytes[0] == value
-            )
+            after = []
+            for item in items:
+                left = _after(item.rest[0], value) if item.rest else None
+                if left is not None:
+                    after.append(evolve(item, rest=(left, *item.rest[1:])))
+            items = closure(after)
         return items
+
+
+def _after(head: Language, byte: int) -> Language | None:
+    """What is left of a part after one byte; ``None`` when it cannot come."""
+    if isinstance(head, Literal):
+        return Literal(head.bytes[1:]) if head.bytes[0] == byte else None
+    return head.after(byte) if isinstance(head, RawText | OpenName) else None
 
 
 @frozen

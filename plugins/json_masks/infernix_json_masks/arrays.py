@@ -319,7 +319,8 @@ class AfterItem(Spaced):
     def go_on(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Spaced`."""
         if byte == COMMA:
-            return self.items.next_values(below, machine)
+            states = self.items.next_values(below, machine)
+            return self.items.plan.plans.separated(states, machine)
         return popped(below) if byte == CLOSE and self.items.may_close else ()
 
     def tokens(self) -> Iterable[int]:

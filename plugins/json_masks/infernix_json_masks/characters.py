@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from attrs import frozen
+
 #: What :func:`character` gives for bytes that begin no character, and for such that need more.
 INVALID: Final = -2
 MORE: Final = -1
@@ -29,6 +31,20 @@ _HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 _ESCAPE_SIGNS: Final = b'"\\/bfnrtu'
 _HEX_BYTES: Final = tuple(sorted(_HEX))
 _CONTINUATION: Final = tuple(range(0x80, 0xC0))
+
+
+@frozen
+class RawEnd:
+    """What ends a raw text.
+
+    Attributes:
+        bytes: The first of them, an ASCII one, does not occur in them again.
+        inside: The first byte may also be a character of the text, where the rest does not follow.
+    """
+
+    bytes: bytes
+    inside: bool
+
 
 Ranges = tuple[tuple[int, int], ...]
 ALL: Final[Ranges] = ((0, 0xD7FF), (0xE000, 0x10FFFF))
@@ -54,6 +70,13 @@ def character(spelling: bytes) -> int:
         return ord(spelling.decode())
     except (UnicodeDecodeError, TypeError):
         return INVALID
+
+
+def raw_character(spelling: bytes) -> int:
+    """The same for text that has no escapes and no quotes: UTF-8 alone."""
+    if spelling[0] < 0x80:
+        return spelling[0] if len(spelling) == 1 else INVALID
+    return character(spelling)
 
 
 def _escape(spelling: bytes) -> int:

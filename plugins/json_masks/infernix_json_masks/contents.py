@@ -1,4 +1,4 @@
-"""Words as the inside of a JSON string: their characters as a trie, and where they leave the string.
+"""Words as the inside of a JSON string or a raw text: their characters as a trie, and where they leave it.
 
 Whatever a string must satisfy is decided here for all words at once: a word's characters are a path of the trie,
 so one pass over the trie, level by level, gives the automaton's state behind every word.
@@ -6,8 +6,9 @@ so one pass over the trie, level by level, gives the automaton's state behind ev
 
 from __future__ import annotations
 
+import codecs
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from infernix_json_masks.characters import BACKSLASH, INVALID, MORE, QUOTE, character
+from infernix_json_masks.characters import BACKSLASH, INVALID, MORE, QUOTE, RawEnd, character, raw_character
 
 if TYPE_CHECKING:
     from infernix_json_masks.automata import TextAutomaton
@@ -33,7 +34,9 @@ class StringContents:
     """Words from inside a string, where a character begins.
 
     A word is *inner* when it ends with a character still inside the string, *open* when it ends within the
-    spelling of one, *outer* when it holds the closing quote. Words that are none of these cannot stand here.
+    spelling of one, *outer* when it holds the closing quote. Words that are none of these cannot stand here. In a raw
+    text, the first byte of what ends it stands for the quote; where that may also be a character of the text, a word
+    that holds it is outer for each place where the rest of the end may follow, and inner or open besides.
 
     Attributes:
         characters: Different code points of the trie, ascending, int64.
@@ -75,14 +78,15 @@ class StringContents:
     )
 
     @classmethod
-    def of(cls, tails: Sequence[bytes], first: int) -> StringContents:
+    def of(cls, tails: Sequence[bytes], first: int, end: RawEnd | None = None) -> StringContents:
         """Reads words.
 
         Args:
             tails: Their bytes from inside the string on.
             first: The place of the first one.
+            end: What ends the text, where it is a raw one.
         """
-        return _read(tails, first)
+        return _read(tails, first, end)
 
     @property
     def longest(self) -> int:
@@ -202,6 +206,31 @@ def _split(word: bytes) -> tuple[str, bytes, bytes | None] | None:
     return "".join(characters), spelling, None
 
 
+def _split_raw(word: bytes, end: RawEnd) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """The same for a raw text, for each way to read the word."""
+    mark, rest = end.bytes[:1], end.bytes[1:]
+    place = word.find(mark)
+    while place >= 0:
+        after = word[place + 1 :]
+        if after.startswith(rest) or rest.startswith(after):
+            try:
+                yield word[:place].decode(), b"", after
+            except UnicodeDecodeError:
+                return
+        if not end.inside:
+            return
+        place = word.find(mark, place + 1)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        text = decoder.decode(word)
+    except UnicodeDecodeError:
+        return
+    unfinished = decoder.getstate()[0]
+    # The decoder takes the first two bytes of a surrogate for a beginning.
+    if not unfinished or raw_character(unfinished) == MORE:
+        yield text, unfinished, None
+
+
 @define
 class _Trie:
     """A trie of texts that come in ascending order, in depth-first order."""
@@ -229,14 +258,17 @@ class _Trie:
         return path[-1]
 
 
-def _read(tails: Sequence[bytes], first: int) -> StringContents:
+def _read(tails: Sequence[bytes], first: int, end: RawEnd | None) -> StringContents:
     from infernix_json_masks.tokens import Words
 
     read: list[tuple[str, bytes, bytes | None, int]] = []
     for place, tail in enumerate(tails, first):
-        found = _split(tail)
-        if found is not None:
-            read.append((*found, place))
+        if end is None:
+            found = _split(tail)
+            if found is not None:
+                read.append((*found, place))
+        else:
+            read += [(*way, place) for way in _split_raw(tail, end)]
     read.sort(key=lambda entry: entry[0])
     trie = _Trie()
     inner: list[tuple[int, int, int]] = []

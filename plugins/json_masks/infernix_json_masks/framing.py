@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias
 
 from attrs import define, field, frozen
 
 from infernix_core.errors import InvalidOption
 from infernix_core.interfaces import language as lang
+from infernix_json_masks.literals import InLiterals, LiteralSet
 from infernix_json_masks.machine import (
     BLANKS,
     MAX_BLANKS,
@@ -18,6 +19,7 @@ from infernix_json_masks.machine import (
     State,
     Thread,
 )
+from infernix_json_masks.member_plans import MembersPlan
 from infernix_json_masks.plans import Plans
 from infernix_json_masks.values import BeforeValue, ValuePlan
 
@@ -68,6 +70,22 @@ class Json:
 
 
 @define(eq=False)
+class InMembers:
+    """The members of an object come next."""
+
+    plan: MembersPlan
+    then: Point
+
+
+@define(eq=False)
+class Literals:
+    """One of some texts comes next, each with its own way on."""
+
+    texts: LiteralSet
+    ways: list[Point]
+
+
+@define(eq=False)
 class Labelled:
     """A label begins."""
 
@@ -82,24 +100,36 @@ class Choice:
     ways: list[Point] = field(factory=list)
 
 
-Point: TypeAlias = "End | Bytes | OneToken | AnyToken | Json | Labelled | Choice"
+Point: TypeAlias = (
+    "End | Bytes | OneToken | AnyToken | Json | InMembers | Literals | Labelled | Choice"
+)
 Labels = tuple[str, ...]
 
 
-def compile_language(language: lang.Language, content: Callable[[lang.Content], Plans]) -> Point:
+class PlanMaker(Protocol):
+    """Makes the plans of what schemas describe."""
+
+    def content(self, node: lang.Content) -> Plans:
+        """The plans of a content."""
+
+    def members(self, node: lang.Members) -> MembersPlan:
+        """The plan of an object's members."""
+
+
+def compile_language(language: lang.Language, plans: PlanMaker) -> Point:
     """The points of a language, linked to what follows each.
 
     Args:
         language: The whole output language.
-        content: Gives the plans of a content.
+        plans: Makes the plans of contents and members.
 
     Raises:
         InvalidOption: A repetition has more parts than can be written out.
     """
-    return _compile(language, End(), content)
+    return _compile(language, End(), plans)
 
 
-def _compile(node: lang.Language, then: Point, content: Callable[[lang.Content], Plans]) -> Point:
+def _compile(node: lang.Language, then: Point, plans: PlanMaker) -> Point:
     match node:
         case lang.Literal(data):
             return Bytes(data, then) if data else then
@@ -108,19 +138,49 @@ def _compile(node: lang.Language, then: Point, content: Callable[[lang.Content],
         case lang.TextExcept(ids):
             return AnyToken(ids, then)
         case lang.Content():
-            plans = content(node)
-            return Json(plans.root(), then, plans.blanks)
+            made = plans.content(node)
+            return Json(made.root(), then, made.blanks)
         case lang.Label(name, part):
-            return Labelled(name, _compile(part, then, content))
+            return Labelled(name, _compile(part, then, plans))
         case lang.Sequence(parts):
             for part in reversed(parts):
-                then = _compile(part, then, content)
+                then = _compile(part, then, plans)
             return then
+        case lang.Members():
+            return InMembers(plans.members(node), then)
+        case lang.Separated(part, separator):
+            loop = Choice([then])
+            start = _compile(part, loop, plans)
+            loop.ways.append(_compile(separator, start, plans))
+            return start
         case lang.Union(alternatives):
-            return Choice([_compile(each, then, content) for each in alternatives])
+            return _union(alternatives, then, plans)
         case lang.Repeat(part, minimum, maximum):
-            return _repeat(part, minimum, maximum, then, content)
+            return _repeat(part, minimum, maximum, then, plans)
     raise TypeError(f"no node of the output language: {node!r}")
+
+
+def _union(alternatives: Sequence[lang.Language], then: Point, plans: PlanMaker) -> Point:
+    """Alternatives; many that begin with different texts are told apart by these, all at once."""
+    starts = [_leading(each) for each in alternatives]
+    if len(starts) > 1 and all(text for text, _ in starts):
+        texts = [text for text, _ in starts]
+        if len(set(texts)) == len(texts):
+            literals, order = LiteralSet.of(texts)
+            made = [_compile(starts[place][1], then, plans) for place in order]
+            return Literals(literals, made)
+    return Choice([_compile(each, then, plans) for each in alternatives])
+
+
+def _leading(node: lang.Language) -> tuple[bytes, lang.Language]:
+    """The text that a part begins with, and what is left of it."""
+    if isinstance(node, lang.Literal):
+        return node.bytes, lang.Sequence(())
+    if isinstance(node, lang.Sequence) and node.parts:
+        first, *rest = node.parts
+        text, left = _leading(first)
+        return text, lang.Sequence((left, *rest))
+    return b"", node
 
 
 def _repeat(
@@ -128,19 +188,19 @@ def _repeat(
     minimum: int,
     maximum: int | None,
     then: Point,
-    content: Callable[[lang.Content], Plans],
+    plans: PlanMaker,
 ) -> Point:
     if max(minimum, maximum or 0) > MAX_REPEATED:
         raise InvalidOption(f"a part of the output language repeats more than {MAX_REPEATED} times")
     if maximum is None:
         loop = Choice([then])
-        loop.ways.append(_compile(part, loop, content))
+        loop.ways.append(_compile(part, loop, plans))
         then = loop
     else:
         for _ in range(maximum - minimum):
-            then = Choice([then, _compile(part, then, content)])
+            then = Choice([then, _compile(part, then, plans)])
     for _ in range(minimum):
-        then = _compile(part, then, content)
+        then = _compile(part, then, plans)
     return then
 
 
@@ -168,17 +228,45 @@ class InLanguage(Frame):
                 thread = machine.thread(AfterJson(point.then, labels, point.blanks), ())
                 before = BeforeValue(point.value, blanks=point.blanks)
                 states += before.step(byte, (thread,), machine)
+            elif isinstance(point, InMembers):
+                first = point.plan.first()
+                if first is not None:
+                    below_it = (machine.thread(at(point.then, labels), ()),)
+                    states += first.step(byte, below_it, machine)
+            elif isinstance(point, Literals):
+                states += _branch(point, labels).step(byte, (), machine)
         return states
 
     def bytes(self, below: Below) -> Iterable[int]:
         """See :class:`Frame`."""
         found: set[int] = set()
-        for point, _ in ways(self.point, self.labels):
+        for point, labels in ways(self.point, self.labels):
             if isinstance(point, Bytes):
                 found.add(point.data[self.offset])
             elif isinstance(point, Json):
                 found.update(BeforeValue(point.value).bytes(()))
+            elif isinstance(point, InMembers):
+                first = point.plan.first()
+                found.update(() if first is None else first.bytes(()))
+            elif isinstance(point, Literals):
+                found.update(_branch(point, labels).bytes(()))
         return found
+
+
+@frozen(cache_hash=True)
+class InBranch(InLiterals):
+    """Inside one of the texts of a :class:`Literals` point. There is nothing below it."""
+
+    point: Literals
+    labels: Labels
+
+    def closed(self, place: int, below: Below, machine: Machine) -> list[State]:
+        """See :class:`InLiterals`."""
+        return [(at(self.point.ways[place], self.labels), ())]
+
+
+def _branch(point: Literals, labels: Labels) -> InBranch:
+    return InBranch(point.texts, 0, len(point.texts.texts), point, labels)
 
 
 def behind(point: Bytes, labels: Labels, offset: int) -> InLanguage:
@@ -215,6 +303,8 @@ def ways(point: Point, labels: Labels) -> list[tuple[Point, Labels]]:
             pending.append((point.then, _with(labels, point.name)))
         else:
             found.append((point, labels))
+            if isinstance(point, InMembers) and point.plan.optional:
+                pending.append((point.then, labels))
     return found
 
 
@@ -273,6 +363,6 @@ def _bottom_labels(thread: Thread) -> Iterable[Labels]:
         if thread.number in seen:
             continue
         seen.add(thread.number)
-        if isinstance(thread.frame, InLanguage | AfterJson):
+        if isinstance(thread.frame, InLanguage | InBranch | AfterJson):
             yield thread.frame.labels
         pending += thread.below

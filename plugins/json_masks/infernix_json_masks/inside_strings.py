@@ -137,13 +137,13 @@ def _open(contents: StringContents, bounds: Bounds, used: int, states: Nodes) ->
     if not alive.size:
         return _NONE
     lengths = contents.open_length[alive] if bounds.bounded else np.zeros_like(alive)
-    cases, case_of = np.unique(
-        np.stack((reached[alive], contents.open_kind[alive], lengths)),
-        axis=1,
-        return_inverse=True,
-    )
+    kinds, most = len(contents.unfinished), contents.longest + 1
+    codes = (reached[alive].astype(np.int64) * kinds + contents.open_kind[alive]) * most + lengths
+    cases, case_of = np.unique(codes, return_inverse=True)
     possible = []
-    for state, kind, length in cases.T.tolist():
+    for code in cases.tolist():
+        rest, length = divmod(code, most)
+        state, kind = divmod(rest, kinds)
         after = automaton.reachable(state, contents.unfinished[kind])
         if bounds.bounded:
             possible.append(any(bounds.admits(each, used + length + 1) for each in after))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: Blanks between two tokens of JSON, and the longest run of them.
 BLANKS: Final = frozenset(b" \t\n\r")
 MAX_BLANKS: Final = 32
+SPACE: Final = 0x20
 
 #: What a machine keeps before it forgets and finds out again.
 MAX_CONFIGURATIONS: Final = 1 << 17
@@ -115,6 +116,24 @@ class Spaced(Frame):
     def tokens(self) -> Iterable[int]:
         """A superset of the first bytes of the tokens that may come."""
         raise NotImplementedError
+
+
+@frozen(cache_hash=True)
+class OneBlank(Frame):
+    """Where exactly one space comes, and then what is below."""
+
+    @property
+    def shared(self) -> bool:
+        """See :class:`Frame`."""
+        return True
+
+    def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
+        """See :class:`Frame`."""
+        return popped(below) if byte == SPACE else ()
+
+    def bytes(self, below: Below) -> Iterable[int]:
+        """See :class:`Frame`."""
+        return (SPACE,)
 
 
 def popped(below: Below) -> list[State]:

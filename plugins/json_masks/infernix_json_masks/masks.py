@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_json_masks.automata import Bounds, TextAutomaton
+from infernix_json_masks.characters import RawEnd
 from infernix_json_masks.contents import StringContents
 from infernix_json_masks.inside_strings import words_inside
 from infernix_json_masks.machine import (
@@ -26,7 +27,9 @@ from infernix_json_masks.machine import (
     first_bytes,
     popped,
 )
+from infernix_json_masks.members import NAME_END, InOpenName
 from infernix_json_masks.objects import InOtherName
+from infernix_json_masks.raw import InRaw
 from infernix_json_masks.summaries import Exits, Found, Summary, lifted
 from infernix_json_masks.texts import InString
 from infernix_json_masks.tokens import Indices, Words
@@ -321,13 +324,18 @@ class MaskMaker:
         self, words: Words, low: int, high: int, depth: int, thread: Thread, found: Found
     ) -> None:
         """The same for a thread inside a string where many characters fit."""
-        contents = words.contents(low, high, depth)
         frame = thread.frame
+        assert isinstance(frame, InString | InRaw | InOtherName | InOpenName)
+        end: RawEnd | None = None
         if isinstance(frame, InString):
             bounds, state, used = frame.bounds, frame.state, frame.used
-        else:
-            assert isinstance(frame, InOtherName)
+        elif isinstance(frame, InRaw):
+            bounds, state, used, end = frame.bounds, frame.state, frame.used, frame.ending
+        elif isinstance(frame, InOtherName):
             bounds, state, used = _name_bounds(frame.names), frame.state, 0
+        else:
+            bounds, state, used, end = _name_bounds(None), 1, 0, NAME_END
+        contents = words.contents(low, high, depth, end)
         row = words is self.index.words and depth == 0
         ends = words_inside(self.index, contents, bounds, state, used, found, row=row)
         self._leave(contents, frame, thread, ends, found)
@@ -335,7 +343,7 @@ class MaskMaker:
     def _leave(
         self,
         contents: StringContents,
-        frame: InString | InOtherName,
+        frame: InString | InRaw | InOtherName | InOpenName,
         thread: Thread,
         ends: NDArray[np.bool_],
         found: Found,
@@ -344,6 +352,13 @@ class MaskMaker:
         if isinstance(frame, InString):
             after = self.machine.configuration(popped(thread.below))
             self._behind(contents, after, np.flatnonzero(ends), found)
+            return
+        if isinstance(frame, InRaw):
+            after = self.machine.configuration(frame.behind(thread.below))
+            self._behind(contents, after, np.flatnonzero(ends), found)
+            return
+        if isinstance(frame, InOpenName):
+            self._leave_name(contents, frame, thread, found)
             return
         for name in frame.taken:
             assert frame.prefix is not None
@@ -361,6 +376,28 @@ class MaskMaker:
             if after is not None:
                 rest = contents.rests.words[int(contents.outer_rest[index])]
                 self._read(rest, int(contents.outer[index]), 0, after, found)
+
+    def _leave_name(
+        self, contents: StringContents, frame: InOpenName, thread: Thread, found: Found
+    ) -> None:
+        """Adds the outer words that may end a name of any kind, where what follows fits too."""
+        opening = frame.plan.framing.opening
+        usual: list[int] = []
+        for index, text in enumerate(contents.outer_text):
+            name = frame.name(text)
+            if name is None:
+                continue
+            rest = contents.rests.words[int(contents.outer_rest[index])]
+            if opening not in rest:
+                # Which name it was matters for the names after it alone.
+                usual.append(index)
+                continue
+            after = self.machine.configuration(frame.closed(name, thread.below, self.machine))
+            if after is not None:
+                self._read(rest, int(contents.outer[index]), 0, after, found)
+        if usual:
+            after = self.machine.configuration(frame.closed("", thread.below, self.machine))
+            self._behind(contents, after, np.asarray(usual, dtype=np.int64), found)
 
     def _behind(
         self,

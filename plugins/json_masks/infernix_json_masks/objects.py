@@ -64,7 +64,8 @@ class AfterMember(Spaced):
         """See :class:`Spaced`."""
         progress = self.progress
         if byte == COMMA and progress.may_continue:
-            return ((BeforeMember(progress, blanks=progress.plan.plans.blanks), below),)
+            plans = progress.plan.plans
+            return plans.separated([(BeforeMember(progress, blanks=plans.blanks), below)], machine)
         if byte == CLOSE and progress.may_close:
             return popped(below)
         return ()
@@ -95,9 +96,9 @@ class BehindName(Spaced):
         """See :class:`Spaced`."""
         if byte != COLON:
             return ()
-        blanks = self.after.plan.plans.blanks
-        thread = machine.thread(AfterMember(self.after, blanks=blanks), below)
-        return ((BeforeValue(self.value, blanks=blanks), (thread,)),)
+        plans = self.after.plan.plans
+        thread = machine.thread(AfterMember(self.after, blanks=plans.blanks), below)
+        return plans.separated([(BeforeValue(self.value, blanks=plans.blanks), (thread,))], machine)
 
     def tokens(self) -> Iterable[int]:
         """See :class:`Spaced`."""

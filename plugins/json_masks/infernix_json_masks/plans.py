@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
@@ -27,11 +28,28 @@ from infernix_constraints.json_schema.graph import Member, OtherMembers
 from infernix_constraints.json_schema.number_texts import integer_texts, number_texts
 from infernix_json_masks.arrays import ArrayPlan
 from infernix_json_masks.automata import Bounds, text_automaton
-from infernix_json_masks.machine import MAX_BLANKS
+from infernix_json_masks.machine import MAX_BLANKS, Machine, OneBlank, State
 from infernix_json_masks.object_plans import ObjectPlan
 from infernix_json_masks.objects import opening
 from infernix_json_masks.texts import InScalar, InString, InTexts, ScalarTexts, TextRange, TextSet
 from infernix_json_masks.values import ValuePlan
+
+ONE_BLANK = OneBlank()
+
+
+class Layout(enum.Enum):
+    """Which blanks stand between the tokens of JSON.
+
+    Attributes:
+        FREE: Runs of any, up to a length; around the whole text too.
+        COMPACT: None.
+        SPACED: One space behind every comma and colon, as ``json.dumps`` and chat templates write it.
+    """
+
+    FREE = "free"
+    COMPACT = "compact"
+    SPACED = "spaced"
+
 
 _NULL = evolve(ScalarTexts.of(["null"]), shared=True)
 _BOOLEAN = evolve(ScalarTexts.of(["false", "true"]), shared=True)
@@ -54,19 +72,24 @@ class Plans:
     """The plans of one schema's nodes, each made when it is first asked for.
 
     Attributes:
-        compact: No blanks between tokens, and none around the root.
         shared: Equal nodes of other schemas have the same plans.
     """
 
     schema: ReducedSchema
-    compact: bool = False
+    layout: Layout = Layout.FREE
     shared: bool = False
     _nodes: dict[int, ValuePlan] = field(init=False, factory=dict)
 
     @property
     def blanks(self) -> int:
-        """Blanks that count as used from the beginning: all of them in compact texts."""
-        return MAX_BLANKS if self.compact else 0
+        """Blanks that count as used from the beginning: all of them unless the layout is free."""
+        return 0 if self.layout is Layout.FREE else MAX_BLANKS
+
+    def separated(self, states: Iterable[State], machine: Machine) -> list[State]:
+        """The states behind a comma or a colon, from those where the next token is due."""
+        if self.layout is not Layout.SPACED:
+            return list(states)
+        return [(ONE_BLANK, (machine.thread(*state),)) for state in states]
 
     def root(self) -> ValuePlan:
         """The plan of the whole text."""
@@ -78,7 +101,7 @@ class Plans:
         if found is None:
             shapes = self.schema.nodes[node]
             if shapes == _any_shapes(node):
-                found = anything(self.compact)
+                found = anything(self.layout)
             elif all(isinstance(shape, _LEAF_SHAPES) for shape in shapes):
                 found = _leaf(shapes)
             else:
@@ -167,10 +190,10 @@ def _any_shapes(node: int) -> tuple[Shape, ...]:
     )
 
 
-@lru_cache(maxsize=2)
-def anything(compact: bool) -> ValuePlan:
+@lru_cache(maxsize=len(Layout))
+def anything(layout: Layout) -> ValuePlan:
     """The plan of every JSON value, shared by all schemas."""
-    plans = Plans(ReducedSchema((_any_shapes(0),)), compact, shared=True)
+    plans = Plans(ReducedSchema((_any_shapes(0),)), layout, shared=True)
     # Its own node is made here and not asked for: the plan of every value is this one.
     plan = plans._nodes[0] = plans._plan(plans.schema.nodes[0])
     return plan

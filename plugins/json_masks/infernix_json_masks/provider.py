@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from infernix_constraints.json_schema import (
     ArrayShape,
@@ -15,17 +15,27 @@ from infernix_constraints.json_schema import (
     ReducedSchema,
     reduce_schema,
 )
+from infernix_constraints.json_schema.arguments import reduce_arguments
 from infernix_constraints.json_schema.describe import describe_schema
 from infernix_constraints.json_schema.graph import Note
 from infernix_constraints.strings.limits import TooManyStates
 from infernix_core.errors import ConstraintError, Location, UnsupportedSchema
 from infernix_core.interfaces.constraints import JsonObject, JsonSchema, OutputConstraint
-from infernix_core.interfaces.language import Content, Language, walk
+from infernix_core.interfaces.language import (
+    Content,
+    Language,
+    Literal,
+    MemberFraming,
+    Members,
+    sequence,
+    walk,
+)
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.framing import compile_language
 from infernix_json_masks.matcher import JsonGrammar
+from infernix_json_masks.member_plans import DeclaredMembers, MembersPlan, open_members
 from infernix_json_masks.object_plans import undeclared_names
-from infernix_json_masks.plans import Plans
+from infernix_json_masks.plans import Layout, Plans
 from infernix_json_masks.vocabulary import TokenIndex
 
 #: JsonObject as a schema.
@@ -50,6 +60,23 @@ _SAMPLE = (
 )
 
 
+#: Arguments that lead through a raw value, and the usual beginnings of its end.
+_ARGUMENTS = (
+    b"<parameter=a>\nb\n</parameter>\n<parameter=c>\n d, 1\n\n<e>\xc3\xa9\n</p>\n</parameter>\n</f>",
+)
+_DECLARED = {
+    "type": "object",
+    "properties": {
+        name: {"type": kind} for name, kind in (("n", "integer"), ("l", "array"), ("o", "object"))
+    },
+    "additionalProperties": False,
+}
+_SPACED = (
+    b'<parameter=n>\n12\n</parameter>\n<parameter=l>\n["a", 1, true, {"b": "c"}]\n</parameter>\n'
+    b'<parameter=o>\n{"a": "b", "c": [1, ["d"]], "e": {"f": 1}}\n</parameter>\n</f>',
+)
+_FRAMING = MemberFraming(b"<parameter=", b">\n", b"\n</parameter>", b"\n")
+
 #: One text of each format that asserts.
 _FORMATTED = {
     "date-time": b'"2024-05-06T12:34:56.789Z"',
@@ -66,9 +93,9 @@ _FORMATTED = {
 
 
 def handles(language: Language) -> bool:
-    """Whether a language has contents, and every one of them is JSON."""
+    """Whether every content of a language is JSON."""
     contents = [node.constraint for node in walk(language) if isinstance(node, Content)]
-    return bool(contents) and all(isinstance(each, JsonObject | JsonSchema) for each in contents)
+    return all(isinstance(each, JsonObject | JsonSchema) for each in contents)
 
 
 class JsonMaskProvider:
@@ -85,9 +112,14 @@ class JsonMaskProvider:
             ConstraintError: As :meth:`JsonMasks.compile`.
         """
         _check(language)
-        contents = (node for node in walk(language) if isinstance(node, Content))
-        schemas = dict.fromkeys(_source(node.constraint) for node in contents)
-        return "\n\n".join(explain_schema(source) for source in schemas)
+        parts = dict[str, None]()
+        for node in walk(language):
+            if isinstance(node, Content):
+                parts[explain_schema(_source(node.constraint))] = None
+            elif isinstance(node, Members) and node.schema is not None:
+                whose = f"# arguments of {node.owner!r}\n" if node.owner else ""
+                parts[whose + explain_schema(node.schema.source)] = None
+        return "\n\n".join(parts)
 
 
 @define(eq=False)
@@ -104,15 +136,18 @@ class JsonMasks:
         """Reads the vocabulary's words, and what all of JSON and the formats make of them; some seconds for
         248 thousand tokens.
         """
-        self._walk(JsonObject(), _SAMPLE)
-        self._walk(JsonObject(compact=True), _SAMPLE[1:2])
+        self._walk(Content(JsonObject()), _SAMPLE)
+        self._walk(Content(JsonObject(compact=True)), _SAMPLE[1:2])
+        end = Literal(b"</f>")
+        self._walk(sequence(Members(_FRAMING), end), _ARGUMENTS)
+        self._walk(sequence(Members(_FRAMING, JsonSchema.of(_DECLARED)), end), _SPACED)
         for name, sample in _FORMATTED.items():
-            self._walk(JsonSchema.of({"type": "string", "format": name}), (sample,))
+            self._walk(Content(JsonSchema.of({"type": "string", "format": name})), (sample,))
 
-    def _walk(self, constraint: OutputConstraint, samples: Iterable[bytes]) -> None:
+    def _walk(self, language: Language, samples: Iterable[bytes]) -> None:
         """Makes the masks along some texts; what no schema owns of them is kept for all."""
         row = np.zeros(self.vocabulary.words, dtype=np.int32)
-        grammar = self.compile(Content(constraint))
+        grammar = self.compile(language)
         for sample in samples:
             matcher = grammar.start()
             for byte in sample:
@@ -126,22 +161,71 @@ class JsonMasks:
             ConstraintError: A schema is not valid or not supported, or a content is not JSON; located.
         """
         _check(language)
-        size, notes = _GRAMMAR_BYTES, dict[str, None]()
+        maker = _Maker()
+        point = compile_language(language, maker)
+        return JsonGrammar(self.index, point, maker.size, tuple(maker.notes)[:MAX_NOTES])
 
-        def content(node: Content) -> Plans:
-            nonlocal size
+
+@define(eq=False)
+class _Maker:
+    """See :class:`infernix_json_masks.framing.PlanMaker`. Equal nodes have one plan.
+
+    Attributes:
+        size: Approximate bytes of the plans.
+        notes: What in their schemas asserts nothing.
+    """
+
+    size: int = _GRAMMAR_BYTES
+    notes: dict[str, None] = field(factory=dict)
+    _contents: dict[Content, Plans] = field(factory=dict)
+    _members: dict[Members, MembersPlan] = field(factory=dict)
+
+    def content(self, node: Content) -> Plans:
+        """The plans of a content."""
+        found = self._contents.get(node)
+        if found is None:
             constraint = node.constraint
             assert isinstance(constraint, JsonObject | JsonSchema)
-            schema = reduce_schema(_source(constraint))
-            _check_limits(schema)
-            notes.update(dict.fromkeys(map(note_text, schema.notes)))
-            size += _NODE_BYTES * len(schema.nodes)
-            plans = Plans(schema, constraint.compact)
-            plans.make()
-            return plans
+            layout = Layout.COMPACT if constraint.compact else Layout.FREE
+            found = Plans(self._checked(reduce_schema(_source(constraint))), layout)
+            found.make()
+            self._contents[node] = found
+        return found
 
-        point = compile_language(language, content)
-        return JsonGrammar(self.index, point, size, tuple(notes)[:MAX_NOTES])
+    def members(self, node: Members) -> MembersPlan:
+        """The plan of an object's members."""
+        found = self._members.get(node)
+        if found is None:
+            found = self._members[node] = self._made(node)
+        return found
+
+    def _made(self, node: Members) -> MembersPlan:
+        framing = node.framing
+        if node.schema is None:
+            return open_members(framing)
+        try:
+            arguments = reduce_arguments(node.schema.source, framing.end.decode())
+            self._checked(arguments.schema, f"tool {node.owner!r}: " if node.owner else "")
+        except ConstraintError as error:
+            location = error.location if error.location is not None else Location()
+            error.location = evolve(location, tool=node.owner)
+            raise
+        raw = {argument.name for argument in arguments.members if argument.raw}
+        if not raw <= node.raw:
+            raise ValueError(f"strings {sorted(raw - node.raw)} are to be written as JSON")
+        if extra := node.raw.intersection(
+            argument.name for argument in arguments.members if not argument.raw
+        ):
+            raise ValueError(f"{sorted(extra)} are no strings and cannot be raw text")
+        plan = DeclaredMembers(framing, arguments, node.raw)
+        plan.plans.make()
+        return plan
+
+    def _checked(self, schema: ReducedSchema, whose: str = "") -> ReducedSchema:
+        _check_limits(schema)
+        self.notes.update(dict.fromkeys(whose + note_text(note) for note in schema.notes))
+        self.size += _NODE_BYTES * len(schema.nodes)
+        return schema
 
 
 def explain_schema(source: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from attrs import define, field
 from numpy.typing import NDArray
 
+from infernix_json_masks.characters import RawEnd
 from infernix_json_masks.contents import StringContents
 
 Indices = NDArray[np.int64]
@@ -29,7 +30,9 @@ class Words:
     words: list[bytes]
     numbers: Indices
     starts: Indices
-    _contents: dict[tuple[int, int, int], StringContents] = field(init=False, factory=dict)
+    _contents: dict[tuple[int, int, int, RawEnd | None], StringContents] = field(
+        init=False, factory=dict
+    )
     _stripped: dict[tuple[int, int, int], Stripped] = field(init=False, factory=dict)
 
     @classmethod
@@ -65,13 +68,17 @@ class Words:
             return self.numbers[places]
         return self.numbers[self.expand(places)]
 
-    def contents(self, low: int, high: int, depth: int) -> StringContents:
-        """The words of a range, read from ``depth`` on as the inside of a JSON string; made once."""
-        key = low, high, depth
+    def contents(
+        self, low: int, high: int, depth: int, end: RawEnd | None = None
+    ) -> StringContents:
+        """The words of a range, read from ``depth`` on as the inside of a JSON string, or of a raw text that
+        ends so; made once.
+        """
+        key = low, high, depth, end
         found = self._contents.get(key)
         if found is None:
             tails = [word[depth:] for word in self.words[low:high]]
-            found = self._contents.setdefault(key, StringContents.of(tails, low))
+            found = self._contents.setdefault(key, StringContents.of(tails, low, end))
         return found
 
     def stripped(self, low: int, high: int, depth: int) -> Stripped:

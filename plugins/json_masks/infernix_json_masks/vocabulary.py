@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import define, field
+from numpy.typing import NDArray
 
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
@@ -110,12 +111,19 @@ class TokenIndex:
                 break
         return row
 
+    @cached_property
+    def _any_tokens(self) -> NDArray[np.bool_]:
+        """Per token, whether it is of class TEXT or FRAMING."""
+        classes = np.asarray(self.vocabulary.classes)
+        return np.isin(classes, (TokenClass.TEXT, TokenClass.FRAMING))
+
     def any_row(self, excluded: frozenset[int]) -> MaskRow:
         """All TEXT and FRAMING tokens but these."""
         found = self._any.get(excluded)
         if found is None:
-            ids = set(self.vocabulary.ids(TokenClass.TEXT, TokenClass.FRAMING)) - excluded
-            found = self._any[excluded] = self.row_of(np.asarray(sorted(ids), dtype=np.int64))
+            chosen = self._any_tokens.copy()
+            chosen[list(excluded)] = False
+            found = self._any[excluded] = self.row_of(np.flatnonzero(chosen))
         return found
 
     @property

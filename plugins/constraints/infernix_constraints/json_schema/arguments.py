@@ -10,7 +10,13 @@ from functools import lru_cache
 
 from attrs import field, frozen
 
-from infernix_constraints.json_schema.graph import FiniteShape, Member, ObjectShape, ReducedSchema, StringShape
+from infernix_constraints.json_schema.graph import (
+    FiniteShape,
+    Member,
+    ObjectShape,
+    ReducedSchema,
+    StringShape,
+)
 from infernix_constraints.json_schema.languages import too_many_states
 from infernix_constraints.json_schema.reduction import reduce_schema
 from infernix_constraints.json_schema.source import child, read_json
