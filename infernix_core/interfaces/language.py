@@ -28,6 +28,10 @@ def _ids(ids: Iterable[int]) -> frozenset[int]:
     return frozenset(ids)
 
 
+def _names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(names)
+
+
 @frozen
 class Token(Language):
     """Exactly one token, matched by its id. It is of class TEXT or FRAMING."""
@@ -126,7 +130,7 @@ class Members(Language):
 
     framing: MemberFraming
     schema: JsonSchema | None = None
-    raw: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    raw: frozenset[str] = field(default=frozenset(), converter=_names)
     owner: str | None = None
 
 

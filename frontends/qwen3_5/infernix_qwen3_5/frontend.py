@@ -20,11 +20,19 @@ from infernix_core.interfaces.frontend import (
 )
 from infernix_core.interfaces.language import Language
 from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_core.interfaces.tools import ToolDeclaration, read_tools
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_qwen3_5.checkpoint import CheckpointTensors
 from infernix_qwen3_5.config import ModelConfig, parse_config, token_ids
+from infernix_qwen3_5.continuation import (
+    continued_content,
+    continued_parts,
+    language_prefix,
+    with_calls,
+)
 from infernix_qwen3_5.files import Keys, read_json_object, read_optional_object, read_text
-from infernix_qwen3_5.output import FramedDecoder, output_language
+from infernix_qwen3_5.language import SEPARATOR, output_language
+from infernix_qwen3_5.output import output_decoder
 from infernix_qwen3_5.prompts import template_variables
 from infernix_qwen3_5.sampling import FILE as GENERATION_CONFIG
 from infernix_qwen3_5.sampling import checkpoint_options, over, preset
@@ -37,10 +45,17 @@ from infernix_qwen3_5.tokenizer import (
     Tokenizer,
     load_tokenizer,
 )
+from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL
 from infernix_qwen3_5.weights import load_weights
 
 TEMPLATE = "chat_template.jinja"
 TOKENIZER_CONFIG = "tokenizer_config.json"
+
+#: What the family is told to conclude its reasoning with when it may not go on, before the close.
+EARLY_CLOSE = (
+    "\n\nConsidering the limited time by the user, I have to give the solution based on the thinking "
+    "directly now.\n"
+)
 
 
 @frozen(eq=False)
@@ -72,13 +87,18 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
         """See ``LoadedModel``."""
         if prompt.messages is not None:
             return self._prepare_chat(prompt)
-        for name in ("tools", "template_options", "enable_thinking"):
-            if getattr(prompt, name) not in (None, (), {}, []):
-                raise InvalidPrompt(
-                    "a raw prompt has no template that could use it",
-                    location=Location(field=name),
-                    hint="give messages",
-                )
+        given = {
+            "tools": bool(prompt.tools),
+            "template_options": bool(prompt.template_options),
+            "enable_thinking": prompt.enable_thinking is not None,
+            "continue_final": prompt.continue_final,
+        }
+        for name in (name for name, is_given in given.items() if is_given):
+            raise InvalidPrompt(
+                "a raw prompt has no template that could use it",
+                location=Location(field=name),
+                hint="give messages",
+            )
         if prompt.text is not None:
             if not isinstance(prompt.text, str):
                 raise InvalidPrompt("the text is not a string", location=Location(field="text"))
@@ -91,21 +111,22 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
 
     def language(self, prompt: PreparedPrompt, request: OutputRequest) -> Language | None:
         """See ``LoadedModel``."""
-        if request.constraint is None:
-            return None
-        return output_language(self.vocabulary, prompt.phase, request.constraint)
+        return output_language(self.vocabulary, prompt.phase, prompt.tools, request)
 
     def prefix(self, prompt: PreparedPrompt, request: OutputRequest) -> tuple[bytes | int, ...]:
         """See ``LoadedModel``."""
-        return ()
+        return language_prefix(self.tokenizer, prompt, request)
 
     def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> OutputDecoder:
         """See ``LoadedModel``."""
-        return FramedDecoder(self.vocabulary, StartPhase.RAW if request.raw else prompt.phase)
+        return output_decoder(self.vocabulary, prompt, request)
 
     def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
-        """See ``LoadedModel``."""
-        return ()
+        """See ``LoadedModel``. Of a prompt that opens no reasoning it is empty too."""
+        close = self.tokenizer.control.get(CLOSE_THINK)
+        if prompt.phase is not StartPhase.REASONING or close is None:
+            return ()
+        return tuple(self.tokenizer.encode_parts([EARLY_CLOSE, close, SEPARATOR.decode()]))
 
     def sampling_defaults(self, prompt: PreparedPrompt) -> SamplingOptions:
         """See ``LoadedModel``."""
@@ -122,15 +143,36 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
             raise InvalidPrompt(
                 f"{self.name} has no chat template ({TEMPLATE})", hint="give text or token ids"
             )
+        control, content = self.tokenizer.control, None
         try:
-            parts = self.template.render(template_variables(prompt, self.template.reserved))
+            variables = template_variables(prompt, self.template.reserved)
+            tools = self._declared(prompt)
+            if prompt.continue_final:
+                thinking = variables.get("enable_thinking")
+                content = continued_content(variables["messages"], thinking)
+                parts = continued_parts(self.template, variables, control)
+                if tools:
+                    parts = with_calls(parts, content, control[OPEN_CALL])
+            else:
+                parts = self.template.render(variables)
         except RecursionError:
             raise InvalidPrompt("a message, a tool or an option is nested too deeply") from None
         ids = self.tokenizer.encode_parts(parts, prompt.most_tokens)
         if not ids:
             raise InvalidPrompt("the chat template renders these messages as nothing")
         phase = StartPhase.REASONING if self._reasoning_open(ids) else StartPhase.CONTENT
-        return PreparedPrompt(tuple(ids), phase, prompt)
+        return PreparedPrompt(tuple(ids), phase, prompt, tools, content)
+
+    def _declared(self, prompt: PromptInput) -> tuple[ToolDeclaration, ...]:
+        tools = read_tools(prompt.tools)
+        for spelling in (OPEN_CALL, CLOSE_CALL) if tools else ():
+            if spelling not in self.vocabulary.framing:
+                raise InvalidPrompt(
+                    f"{self.name} cannot call tools: its tokenizer has no token {spelling}",
+                    location=Location(field="tools"),
+                    hint="leave out the tools",
+                )
+        return tools
 
     def _reasoning_open(self, ids: list[int]) -> bool:
         """Whether the last turn's last thinking token opens. Spellings in user text are other tokens."""

@@ -38,14 +38,14 @@ def template_variables(prompt: PromptInput, reserved: frozenset[str]) -> dict[st
     variables: dict[str, Any] = {
         "messages": [_message(message, f"messages[{i}]", i) for i, message in enumerate(messages)],
         "tools": [_tool(tool, f"tools[{i}]") for i, tool in enumerate(prompt.tools)] or None,
-        "add_generation_prompt": True,
+        "add_generation_prompt": not prompt.continue_final,
     }
-    if variables["messages"][-1]["role"] == "assistant":
+    if variables["messages"][-1]["role"] == "assistant" and not prompt.continue_final:
         # The template would open a second assistant turn, which is not what a caller means by it.
         raise _invalid(
             f"messages[{len(messages) - 1}]",
-            "the last message is the assistant's, and continuing it is not supported",
-            "end with a user or a tool message",
+            "the last message is the assistant's",
+            "end with a user or a tool message, or set continue_final to go on with it",
         )
     for name, value in prompt.template_options.items():
         where = f"template_options.{name}"

@@ -24,7 +24,7 @@ FILE = "tokenizer.json"
 SHORT = 4096
 
 OPEN_THINK, CLOSE_THINK = "<think>", "</think>"
-TURN_START = "<|im_start|>"
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
 
 #: Control tokens that the model writes inside its output.
 FRAMING = (
@@ -37,7 +37,7 @@ FRAMING = (
 )
 
 #: Control tokens that end the output, whatever the configuration says.
-END = ("<|im_end|>", "<|endoftext|>")
+END = (TURN_END, "<|endoftext|>")
 
 
 def byte_alphabet() -> dict[str, int]:
@@ -59,10 +59,12 @@ class Tokenizer:
     Attributes:
         vocabulary: Bytes and classes of ids 0 … V-1. Holes are FORBIDDEN, with no bytes.
         control: Every added token by its spelling.
+        byte_ids: The text token of each single byte.
     """
 
     vocabulary: Vocabulary
     control: Mapping[str, int]
+    byte_ids: tuple[int, ...] = field(repr=False)
     _engine: Engine = field(repr=False)
     _most_bytes: int | None = field(default=None, repr=False)
 
@@ -135,9 +137,14 @@ def load_tokenizer(directory: Path, eos_ids: Sequence[int], rows: int) -> Tokeni
             f"{FILE} has ids up to {size - 1}, but the embedding has {rows} rows "
             "('vocab_size' in config.json)"
         )
+    alphabet = byte_alphabet()
+    vocabulary = _vocabulary(pieces, added, size, eos_ids)
     return Tokenizer(
-        vocabulary=_vocabulary(pieces, added, size, eos_ids),
+        vocabulary=vocabulary,
         control=added,
+        byte_ids=tuple(
+            pieces[character] for character in sorted(alphabet, key=alphabet.__getitem__)
+        ),
         engine=_text_engine(document, pieces),
         most_bytes=_most_bytes(document, pieces),
     )

@@ -1,4 +1,4 @@
-"""Framing: the output language and the incremental decoder follow one rule."""
+"""The decoder without tools, and the presets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from infernix_core.interfaces.constraints import Grammar
 from infernix_core.interfaces.frontend import Channel, OutputDecoder, StartPhase
-from infernix_core.interfaces.language import Content, Label, Literal, Repeat, TextExcept, Token
-from infernix_core.interfaces.language import Sequence as Parts
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
-from infernix_qwen3_5.output import FramedDecoder, output_language, split_utf8
+from infernix_qwen3_5.output import FramedDecoder
 from infernix_qwen3_5.sampling import checkpoint_options, over, preset
+from infernix_qwen3_5.tool_reader import split_utf8
 
 #: 256 bytes, then a few longer pieces, framing and an end token.
 PIECES = [b"\n\n", b"\nA", b"\n\n ", b"\n\n\n", b"ab", "é".encode(), b"A\n"]
@@ -133,16 +131,6 @@ def test_no_bytes_are_lost_whatever_the_cut() -> None:
 def test_invalid_bytes_are_replaced() -> None:
     assert split_utf8(b"a\xffb\xe2\x82") == ("a\ufffdb", b"\xe2\x82")
     assert decoded(StartPhase.CONTENT, [0xFF, 0x41]) == ("", "\ufffdA")
-
-
-def test_languages() -> None:
-    constraint = Grammar('root ::= "a"')
-    answer = Label("content", Content(constraint))
-    assert output_language(VOCABULARY, StartPhase.RAW, constraint) == Content(constraint)
-    assert output_language(VOCABULARY, StartPhase.CONTENT, constraint) == answer
-    assert output_language(VOCABULARY, StartPhase.REASONING, constraint) == Parts(
-        (Repeat(TextExcept({CLOSE})), Token(CLOSE), Literal(b"\n\n"), answer)
-    )
 
 
 # ------------------------------------------------------------------ presets

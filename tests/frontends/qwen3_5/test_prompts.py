@@ -147,7 +147,7 @@ RESULT = {"role": "tool", "content": "result"}
                 RESULT,
             ]
         },
-        lambda x: {"messages": [user("a")], "tools": [{"name": x, x: [x]}]},
+        lambda x: {"messages": [user("a")], "tools": [{"name": x.replace("\n", " "), x: [x]}]},
     ],
 )
 def test_spellings_in_user_data_stay_text(model: Any, attack: str, place: Any) -> None:
@@ -346,7 +346,7 @@ def test_raw_prompts_take_no_template_options(model: Any) -> None:
         ([user("\ud800")], ["Unicode"]),
         (
             [user("a"), {"role": "assistant", "content": "b"}],
-            ["messages[1]", "continuing", "end with"],
+            ["messages[1]", "assistant's", "end with", "continue_final"],
         ),
         ([user("a"), {"role": "assistant", "tool_calls": {}}], ["messages[1].tool_calls", "dict"]),
         (

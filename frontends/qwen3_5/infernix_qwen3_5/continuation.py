@@ -1,0 +1,157 @@
+"""Going on with a final assistant message: where its content stands in the prompt, and what it begins."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from infernix_core.errors import InvalidPrompt, Location
+from infernix_core.interfaces.frontend import OutputRequest, PreparedPrompt
+from infernix_qwen3_5.template import ChatTemplate
+from infernix_qwen3_5.tokenizer import CLOSE_THINK, OPEN_THINK, TURN_END, TURN_START, Tokenizer
+from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL
+
+Parts = list[str | int]
+
+
+def continued_content(messages: Sequence[Mapping[str, Any]], thinking: object) -> str:
+    """The content that an output goes on with.
+
+    Args:
+        messages: Checked ones.
+        thinking: What the template is told of ``enable_thinking``.
+
+    Raises:
+        InvalidPrompt: The last message is not an assistant's with text alone, or thinking is not off.
+    """
+    where, message = f"messages[{len(messages) - 1}]", messages[-1]
+    if message["role"] != "assistant":
+        raise _invalid(
+            f"{where}.role",
+            f"a message of role {message['role']!r} cannot be continued",
+            "end with the assistant's message, or leave out continue_final",
+        )
+    for key in ("tool_calls", "reasoning_content"):
+        if message.get(key):
+            raise _invalid(f"{where}.{key}", "only plain content can be continued")
+    if thinking is not False:
+        raise _invalid(
+            "enable_thinking",
+            "a message is continued behind its reasoning, so thinking has to be off",
+            "set enable_thinking to false",
+        )
+    content: str = message["content"]
+    return content
+
+
+def continued_parts(
+    template: ChatTemplate, variables: Mapping[str, Any], control: Mapping[str, int]
+) -> Parts:
+    """The prompt up to the end of its last message's content, as text and the template's own control tokens.
+
+    A template has no word for this. So its last turn is rendered without the turn's end, and where the content
+    stands in it is found by rendering another content.
+
+    Raises:
+        InvalidPrompt: The template changes the content, or puts something around it that is not known.
+    """
+    *messages, last = variables["messages"]
+    mark = f"content{secrets.token_hex(16)}"
+    marked = template.render({**variables, "messages": [*messages, {**last, "content": mark}]})
+    before, after = _around(marked, mark)
+    where = f"messages[{len(messages)}].content"
+    if not _opens_turn(before, control) or after not in _turn_ends(control):
+        raise _invalid(
+            where, "the chat template writes more around the last message's content than its turn"
+        )
+    parts = _joined([*before, last["content"]])
+    if template.render(variables) != _joined([*parts, *after]):
+        raise _invalid(
+            where,
+            "the chat template changes the content of the last message, so it cannot be continued",
+            "most templates take away blanks at its beginning and end, and read </think> in it",
+        )
+    return parts
+
+
+def with_calls(parts: Parts, content: str, opener: int) -> Parts:
+    """The parts with each ``<tool_call>`` that the content, their end, spells as the token."""
+    head, *calls = content.split(OPEN_CALL)
+    if not calls:
+        return parts
+    split: Parts = [*parts[:-1], str(parts[-1]).removesuffix(content) + head]
+    for text in calls:
+        split += [opener, text]
+    return split
+
+
+def language_prefix(
+    tokenizer: Tokenizer, prompt: PreparedPrompt, request: OutputRequest
+) -> tuple[bytes | int, ...]:
+    """What of its language a request's prompt already holds: as bytes, or as tokens where the language tells those
+    apart.
+
+    Raises:
+        InvalidPrompt: It holds a whole call.
+    """
+    if not prompt.continued:
+        return ()
+    content = prompt.continued
+    active = request.tools.active(prompt.tools)
+    if active and CLOSE_CALL in content.partition(OPEN_CALL)[2]:
+        raise _invalid(
+            f"messages[{len(prompt.source.messages or ()) - 1}].content",
+            f"the content holds a whole call ({OPEN_CALL} ... {CLOSE_CALL}), which cannot be made again",
+            "give it as tool_calls, and its result as a message after it",
+        )
+    if not active and request.constraint is not None:
+        return (content.encode(),)
+    if not request.tools.constrains(prompt.tools) and request.constraint is None:
+        return ()
+    spelled = [content] if not active else content.split(OPEN_CALL)
+    tokens = [tokenizer.byte_ids[byte] for byte in spelled[0].encode()]
+    for text in spelled[1:]:
+        tokens.append(tokenizer.control[OPEN_CALL])
+        tokens += [tokenizer.byte_ids[byte] for byte in text.encode()]
+    return tuple(tokens)
+
+
+def _around(parts: Parts, mark: str) -> tuple[Parts, Parts]:
+    """What stands before and after the mark; nothing when it does not stand there once."""
+    places = [i for i, part in enumerate(parts) if isinstance(part, str) and mark in part]
+    if len(places) != 1:
+        return [], []
+    (place,) = places
+    head, _, tail = str(parts[place]).partition(mark)
+    return _joined([*parts[:place], head]), _joined([tail, *parts[place + 1 :]])
+
+
+def _opens_turn(before: Parts, control: Mapping[str, int]) -> bool:
+    """Whether an assistant's turn begins at the end: with nothing else, or with an empty block of reasoning."""
+    start = control.get(TURN_START)
+    if start not in before:
+        return False
+    turn = before[len(before) - before[::-1].index(start) :]
+    block = [control.get(OPEN_THINK), "\n\n", control.get(CLOSE_THINK), "\n\n"]
+    return turn == ["assistant\n"] or turn == ["assistant\n", *block]
+
+
+def _turn_ends(control: Mapping[str, int]) -> tuple[Parts, ...]:
+    end = control.get(TURN_END)
+    return () if end is None else ([end, "\n"], [end])
+
+
+def _joined(parts: Iterable[str | int]) -> Parts:
+    """The same parts, texts next to each other as one and none of them empty."""
+    joined: Parts = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    return joined
+
+
+def _invalid(where: str, message: str, hint: str | None = None) -> InvalidPrompt:
+    return InvalidPrompt(message, location=Location(field=where), hint=hint)
