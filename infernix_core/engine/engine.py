@@ -22,21 +22,15 @@ from infernix_core.engine.draft_policy import FixedDrafts
 from infernix_core.engine.grammar_cache import GrammarCache
 from infernix_core.engine.option_checks import is_duration
 from infernix_core.engine.options import DEFAULT_CONTEXT, DEFAULT_DRAFTS, EngineOptions
+from infernix_core.engine.preparation import Preparation
 from infernix_core.engine.program import Program
 from infernix_core.engine.request import FinishReason, GenerationHandle, RequestOptions
-from infernix_core.engine.request_checks import check_request
-from infernix_core.engine.resident import ConstraintWork, PreparedMask, Request
-from infernix_core.engine.sampling_defaults import resolve_sampling
+from infernix_core.engine.resident import Request
 from infernix_core.engine.scheduler import Scheduler
-from infernix_core.engine.session import OutputSession
-from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.engine.worker import Worker
 from infernix_core.errors import (
-    ConstraintDeadEnd,
-    ContextOverflow,
     EngineUnavailable,
     InvalidOption,
-    InvalidPrompt,
     Location,
     QueueFull,
 )
@@ -44,10 +38,9 @@ from infernix_core.interfaces.frontend import (
     LoadedModel,
     PreparedPrompt,
     PromptInput,
-    StartPhase,
 )
-from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskProvider, MaskRow
-from infernix_core.interfaces.sampling import MaskState, Sampler
+from infernix_core.interfaces.mask_provider import MaskProvider
+from infernix_core.interfaces.sampling import Sampler
 from infernix_core.interfaces.speculative import DraftPolicy, SpeculativeBackend
 from infernix_core.plugins import PluginRegistry
 
@@ -124,6 +117,7 @@ class Engine:
             self._release,
             mask_timeout=options.mask_timeout,
         )
+        self._preparation = Preparation(model, self._grammars, context, self._worker.wake)
 
     @classmethod
     def load(
@@ -192,7 +186,7 @@ class Engine:
         if not isinstance(prompt, PromptInput):
             raise TypeError(f"prepare takes a PromptInput, not {type(prompt).__name__}")
         prepared = self.model.prepare(evolve(prompt, most_tokens=self.max_context - 1))
-        self._check_prompt(prepared)
+        self._preparation.check_prompt(prepared)
         return prepared
 
     def submit(
@@ -236,7 +230,7 @@ class Engine:
             self._outstanding += 1
             self._preparing.add(patience)
         try:
-            request = self._request(prompt, options, submitted, patience)
+            request = self._preparation.request(prompt, options, submitted, patience)
             patience.check()
             if request.session.limit == 0:
                 self._finish_empty(request)
@@ -282,96 +276,6 @@ class Engine:
         if timeout is not None and is_duration(timeout):
             deadline = submitted + timeout
         return Patience(cancelled, deadline)
-
-    def _request(
-        self,
-        prompt: PreparedPrompt,
-        options: RequestOptions,
-        submitted: float,
-        patience: Patience,
-    ) -> Request:
-        """Validates the combination and builds the output session."""
-        self._check_prompt(prompt)
-        check_request(options, chat=prompt.phase is not StartPhase.RAW)
-        size = self.model.vocabulary.size
-        if outside := [token for token in options.stop_token_ids if token >= size]:
-            raise InvalidOption(
-                f"token {outside[0]} is not in the vocabulary of {size}",
-                location=Location(field="stop_token_ids"),
-            )
-        config = resolve_sampling(
-            options.sampling,
-            self.model.sampling_defaults(prompt),
-            constrained=options.constraint is not None,
-        )
-        room = self.max_context - len(prompt.token_ids)
-        limit = room if options.max_tokens is None else min(options.max_tokens, room)
-        matcher, work, initial = self._matcher(prompt, options, patience)
-        session = OutputSession(
-            decoder=self.model.decoder(prompt, options.output),
-            limit=limit,
-            end_ids=self.model.vocabulary.end_ids,
-            matcher=matcher,
-            stop=StopStrings(options.stop),
-            stop_token_ids=frozenset(options.stop_token_ids),
-        )
-        cancelled = threading.Event()
-
-        def cancel() -> None:
-            # The handle must not keep the request, and so its matcher, alive.
-            cancelled.set()
-            self._worker.wake()
-
-        return Request(
-            prompt=prompt,
-            options=options,
-            config=config,
-            session=session,
-            handle=GenerationHandle(cancel),
-            work=work,
-            submitted=submitted,
-            deadline=patience.deadline,
-            cancelled=cancelled,
-            prepared=PreparedMask(0, initial, MaskState.READY) if initial is not None else None,
-        )
-
-    def _matcher(
-        self, prompt: PreparedPrompt, options: RequestOptions, patience: Patience
-    ) -> tuple[GrammarMatcher | None, ConstraintWork | None, MaskRow | None]:
-        """Compiles the output language and checks that it has a first token."""
-        if options.constraint is None:
-            return None, None, None
-        started = time.thread_time()
-        patience.check()
-        language = self.model.language(prompt, options.output)
-        if language is None:
-            return None, None, None
-        patience.check()
-        found = self._grammars.get(language, patience)
-        if found.first is None:
-            raise ConstraintDeadEnd(
-                "the constraint leaves no legal first token",
-                location=Location(field=options.constraint.kind),
-                hint="its language is empty, or this model's vocabulary cannot spell it",
-            )
-        matcher = found.grammar.start()
-        seconds = time.thread_time() - started
-        notes = found.grammar.notes
-        work = ConstraintWork(language, options.constraint.kind, found.cache, seconds, notes)
-        work.positions = 1
-        return matcher, work, found.first
-
-    def _check_prompt(self, prompt: PreparedPrompt) -> None:
-        length, size = len(prompt.token_ids), self.model.vocabulary.size
-        if length >= self.max_context:
-            limit = self.model.context_length
-            larger = f", or start the engine with a max_context of up to {limit}"
-            raise ContextOverflow(
-                f"the prompt has {length} tokens, the context {self.max_context}",
-                hint="shorten the prompt" + (larger if self.max_context < limit else ""),
-            )
-        if not length or min(prompt.token_ids) < 0 or max(prompt.token_ids) >= size:
-            raise InvalidPrompt(f"a prompt is one or more token ids below {size}")
 
     def _finish_empty(self, request: Request) -> None:
         request.queued = time.monotonic()

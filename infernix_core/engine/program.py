@@ -8,18 +8,16 @@ ledger is its history: every token of it but the last, the anchor, has been exec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
-from attrs import field, frozen
-from numpy.typing import NDArray
 from torch import Tensor
 
+from infernix_core.engine.rounds import DecodeRow, MaskService, PendingBatch, RoundFault
 from infernix_core.engine.sampled_rows import RowCheck
 from infernix_core.engine.state import LaneState
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.model import ForwardBatch, StepKind, TargetModel
+from infernix_core.interfaces.model import ForwardBatch, StepKind, StepOutput, TargetModel
 from infernix_core.interfaces.sampling import (
     MaskState,
     SampledRow,
@@ -37,64 +35,6 @@ from infernix_core.interfaces.speculative import (
 )
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_core.origins import blamed, called
-
-
-@frozen
-class DecodeRow:
-    """One row of a unit.
-
-    Attributes:
-        lane: Its sequence.
-        history: Prompt and committed output, the anchor last.
-        prompt_length: How many of them are the prompt.
-        config: Its sampling law.
-        constrained: Whether the mask service fills its columns.
-        draft_limit: Most drafts to verify.
-        kept_mass: Whether the sampler measures what its constraint leaves of the model's probability.
-    """
-
-    lane: int
-    history: Sequence[int] = field(eq=False, repr=False)
-    prompt_length: int
-    config: SamplingConfig
-    constrained: bool
-    draft_limit: int = 0
-    kept_mass: bool = False
-
-
-class MaskService(Protocol):
-    """Fills mask columns of the current unit's rows. Borrowed for one call of the program."""
-
-    def fill(
-        self, row: int, drafts: Sequence[int], columns: NDArray[np.int32]
-    ) -> tuple[MaskState, ...]:
-        """States of ``len(drafts) + 1`` columns of batch row ``row``, their masks written."""
-
-
-@frozen
-class PendingBatch:
-    """Outcome of a unit, not yet durable.
-
-    Attributes:
-        rows: The unit's rows, in order.
-        sampled: One outcome per row.
-        extents: Drafts verified per row.
-        executed: False for a prefill's first token, whose columns are durable already.
-    """
-
-    rows: tuple[DecodeRow, ...]
-    sampled: tuple[SampledRow, ...]
-    extents: tuple[int, ...]
-    executed: bool
-    features: dict[str, Tensor] = field(factory=dict, eq=False, repr=False)
-
-
-class RoundFault(IntegrityError):
-    """A drafter failed. The round's requests end; nothing of it is durable, and the engine goes on."""
-
-    def __str__(self) -> str:
-        cause = self.__cause__
-        return super().__str__() + (f": {type(cause).__name__}: {cause}" if cause else "")
 
 
 def _reachable(features: Mapping[str, Tensor], counts: Sequence[int]) -> dict[str, Tensor]:
@@ -191,19 +131,44 @@ class Program:
         Returns:
             The hidden of the last token, [H].
         """
+        output = self._execute(StepKind.PREFILL, lane, ids, start)
+        self._tell(lane, ids, start, output)
+        return output.hidden[0, -1]
+
+    def append(self, lane: int, ids: Sequence[int], start: int) -> None:
+        """Executes tokens that nobody draws, anywhere in a sequence; they are durable at once.
+
+        Args:
+            lane: The sequence.
+            ids: 1 … :attr:`width` tokens: verified and folded, since a prefill starts on the grid.
+            start: Position of the first: as many tokens as the lane has executed.
+        """
+        output = self._execute(StepKind.VERIFY, lane, ids, start)
+        self.target.fold((lane,), (len(ids),), self.state)
+        self._tell(lane, ids, start, output)
+
+    def count(self, lane: int, config: SamplingConfig, tokens: Sequence[int]) -> None:
+        """Counts output tokens that were appended, as a commit counts those that were chosen."""
+        if config.penalised:
+            self._plan.commit([lane], [tuple(tokens)], self.state)
+
+    def _execute(self, kind: StepKind, lane: int, ids: Sequence[int], start: int) -> StepOutput:
+        """A forward of one row of given tokens."""
         self._require_idle()
         batch = ForwardBatch(
-            kind=StepKind.PREFILL,
+            kind=kind,
             ids=torch.tensor([list(ids)], dtype=torch.int64, device=self.target.device),
             starts=(start,),
             widths=(len(ids),),
             lanes=(lane,),
         )
-        output = self.target.forward(batch, self.state, self._features)
+        return self.target.forward(batch, self.state, self._features)
+
+    def _tell(self, lane: int, ids: Sequence[int], start: int, output: StepOutput) -> None:
+        """Tells the drafter of tokens that it did not draft."""
         if self._drafter is not None:
             features = {name: value[0] for name, value in output.features.items()}
             self._drafter.prefilled(lane, ids, start, features, self.state)
-        return output.hidden[0, -1]
 
     def first(self, row: DecodeRow, hidden: Tensor, masks: MaskService) -> PendingBatch:
         """Chooses the first token after a prompt from the hidden of its last token [H].

@@ -53,19 +53,21 @@ class RequestOptions:
         max_tokens: Most tokens to generate, reasoning and end token included; ``None`` leaves the rest of
             the context. 0 generates nothing and finishes with ``length``.
         stop: Strings that end the output before they would be published (content only). Not with a
-            constraint.
-        stop_token_ids: Further tokens that end the output unpublished. Not with a constraint.
+            constraint, nor where calls are required, tools are allowed by name, or one of them is strict.
+        stop_token_ids: Further tokens that end the output unpublished, wherever they come from. Not where
+            ``stop`` cannot be given.
         raw_output: Publish everything as content: no reasoning split, control tokens as their spelling.
-            Not with a constraint on a chat prompt.
+            Not on a chat whose output is constrained, be it for the sake of tools.
         pending_timeout: Seconds the request may wait, from ``submit`` until it is admitted; ``None`` is
             the engine's default.
         draft_limit: Most draft tokens per round; ``None`` leaves it to the engine's policy.
         tool_choice: What is allowed of the tools that the prompt declares.
-        thinking_budget: Most tokens of reasoning; then it is closed with a fixed text, which counts as output.
-            ``None`` does not limit it.
+        thinking_budget: Most tokens of reasoning, without the token that closes it. When so many have come and
+            it is still open, it is closed with the model's fixed text, which counts as output and is not drawn;
+            0 closes it before its first token. ``None`` does not limit it; without thinking it does nothing.
         constraint_stats: Measure how far the constraint bends the model, for the kept mass of the
             :class:`ConstraintReport`. Costs a softmax over the vocabulary per position that is decided, and
-            changes no token. Only with a constraint.
+            changes no token. Only where the output is constrained.
     """
 
     constraint: OutputConstraint | None = None
@@ -108,7 +110,8 @@ class Usage:
 
     Attributes:
         prompt_tokens: Tokens of the prompt.
-        completion_tokens: Generated tokens, the end token included.
+        completion_tokens: Output tokens: the generated ones, the end token included, and those that closed the
+            reasoning at the end of its budget.
         rounds: Rounds that gave it tokens, the one of its first token included.
         drafted_tokens: Drafts that were verified for it.
         accepted_tokens: How many of them became output.

@@ -12,8 +12,10 @@ from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 from torch import Tensor
 
+from infernix_core.engine.constraint_work import ConstraintWork
 from infernix_core.engine.mask_jobs import MaskJob, MaskThreads, States
 from infernix_core.engine.masks import fill_columns
+from infernix_core.engine.published import Published
 from infernix_core.engine.request import (
     ConstraintReport,
     FinishReason,
@@ -26,10 +28,9 @@ from infernix_core.engine.request import (
     Usage,
     report_error,
 )
-from infernix_core.engine.session import OutputSession
+from infernix_core.engine.session import OutputSession, Preview
 from infernix_core.errors import InfernixError, IntegrityError
-from infernix_core.interfaces.frontend import Channel, Piece, PreparedPrompt, Segment, StartPhase
-from infernix_core.interfaces.language import Language
+from infernix_core.interfaces.frontend import Channel, Piece, PreparedPrompt, Segment
 from infernix_core.interfaces.sampling import MaskState, SamplingConfig
 from infernix_core.interfaces.speculative import RowStatistics
 
@@ -41,6 +42,7 @@ class Stage(enum.Enum):
         WAITING: For a lane.
         PREFILL: Its prompt is being executed.
         FIRST: Its first token is to be chosen.
+        CLOSE: Its thinking budget is used up: the text that closes the reasoning is being appended.
         DECODE: It takes part in rounds.
         MASK: Its masks take long; it takes part again when they are made.
         FINISHED: Its end was published.
@@ -49,43 +51,27 @@ class Stage(enum.Enum):
     WAITING = "waiting"
     PREFILL = "prefill"
     FIRST = "first token"
+    CLOSE = "close"
     DECODE = "decode"
     MASK = "mask"
     FINISHED = "finished"
 
 
-@define(eq=False)
-class KeptMass:
-    """What a constraint left of the model's probability, over the output tokens that it was measured at."""
+@frozen
+class Closing:
+    """The text that closes a request's reasoning, previewed by its session, on its way into the lane.
 
-    tokens: int = 0
-    total: float = 0.0
-    minimum: float = 1.0
-    below_tenth: int = 0
+    Attributes:
+        preview: What it becomes.
+        tokens: Those of it that become output.
+        ids: What the lane has to execute for it: the anchor, if there is one, and all of its tokens but the last.
+        start: The position of the first of these.
+    """
 
-    def observe(self, masses: Sequence[float]) -> None:
-        """Adds the measurements of one committed round; none when they are not asked for."""
-        for mass in masses:
-            self.tokens += 1
-            self.total += mass
-            self.minimum = min(self.minimum, mass)
-            self.below_tenth += mass < 0.1
-
-
-@define(eq=False)
-class ConstraintWork:
-    """What a constraint cost one request. Rolled-back lookahead is work done and stays counted."""
-
-    language: Language
-    kind: str
-    cache: str
-    preparation_cpu_seconds: float
-    notes: tuple[str, ...] = ()
-    positions: int = 0
-    pending_mask_bytes: int = 0
-    mask_bytes: int = 0
-    mask_cpu_seconds: float = 0.0
-    kept_mass: KeptMass = field(factory=KeptMass)
+    preview: Preview
+    tokens: tuple[int, ...]
+    ids: tuple[int, ...]
+    start: int
 
 
 @frozen(eq=False)
@@ -134,6 +120,8 @@ class Request:
         hidden: The prompt's last hidden, between prefill and the first token.
         mask_job: The masks that take long, while they are made.
         prepared: The next position's mask, when it was made outside a round.
+        closing: The text that closes the reasoning, while it is appended.
+        appended: How many of ``closing.ids`` are executed.
     """
 
     prompt: PreparedPrompt
@@ -152,11 +140,13 @@ class Request:
     hidden: Tensor | None = None
     mask_job: PendingMask | None = None
     prepared: PreparedMask | None = None
+    closing: Closing | None = None
+    appended: int = 0
     statistics: RowStatistics = field(factory=RowStatistics)
     queued: float = 0.0
     admitted: float | None = None
     first_token: float | None = None
-    texts: dict[Channel, list[str]] = field(factory=lambda: {channel: [] for channel in Channel})
+    published: Published = field(factory=Published)
 
     def __attrs_post_init__(self) -> None:
         self.history = list(self.prompt.token_ids)
@@ -225,6 +215,27 @@ class Request:
         self.work.positions += sum(state is not MaskState.UNREACHABLE for state in job.states)
         return job.states
 
+    def begin_close(self) -> Closing:
+        """Previews the text that closes the reasoning. Its session then waits for :meth:`commit`.
+
+        Raises:
+            IntegrityError: See ``OutputSession.preview_close``.
+        """
+        preview = self.session.preview_close()
+        tokens = self.session.early_close[: preview.accepted]
+        # Right after the prompt everything is executed; later the last token, the anchor, is not.
+        start = len(self.history) - bool(self.session.tokens)
+        ids = (*self.history, *tokens)[start:-1]
+        return Closing(preview, tokens, ids, start)
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Confirms previewed tokens, which are durable in the lane."""
+        self.session.commit()
+        self.history.extend(tokens)
+        if self.first_token is None:
+            self.first_token, self.hidden = time.monotonic(), None
+        self.stage = Stage.CLOSE if self.session.close_due else Stage.DECODE
+
     def observe(self, *, drafted: int, accepted: int, kept_mass: Sequence[float]) -> None:
         """Counts one committed round."""
         self.statistics = RowStatistics(
@@ -240,11 +251,12 @@ class Request:
     def publish(self, pieces: Sequence[Piece]) -> None:
         """Publishes committed text and calls."""
         for piece in pieces:
-            if not isinstance(piece, Segment):
+            self.published.add(piece)
+            if isinstance(piece, Segment):
+                tokens = len(self.session.tokens)
+                self.handle.publish(TextDelta(piece.channel, piece.text, tokens))
+            else:
                 self.handle.publish(piece)
-                continue
-            self.texts[piece.channel].append(piece.text)
-            self.handle.publish(TextDelta(piece.channel, piece.text, len(self.session.tokens)))
 
     def finish(
         self,
@@ -256,6 +268,8 @@ class Request:
         """Publishes the end of the request. It cannot fail, whatever a plugin's matcher does."""
         self.stage = Stage.FINISHED
         try:
+            # A preview is open when the engine ends between two pieces of a closing text.
+            self.session.discard()
             report = self._report()
         except Exception as fault:
             report = None
@@ -266,8 +280,8 @@ class Request:
         self.handle.publish(
             GenerationEnd(
                 GenerationResult(
-                    text="".join(self.texts[Channel.CONTENT]),
-                    reasoning="".join(self.texts[Channel.REASONING]),
+                    text=self.published.text(Channel.CONTENT),
+                    reasoning=self.published.text(Channel.REASONING),
                     finish_reason=reason,
                     token_ids=tuple(self.session.tokens),
                     seed=self.config.seed,
@@ -280,6 +294,7 @@ class Request:
                     ),
                     timings=self._timings(),
                     stop=stop,
+                    tool_calls=self.published.calls,
                     constraint=report,
                     error=report_error(error) if error is not None else None,
                 )
@@ -307,28 +322,7 @@ class Request:
         if matcher is None or work is None or self.mask_job is not None:
             # A matcher that another thread still works with says nothing.
             return None
-        tokens = len(self.session.tokens)
-        # A raw prompt's output is content from its first token; others label where theirs begins.
-        raw = self.prompt.phase is StartPhase.RAW
-        kept = work.kept_mass
-        labels = ("content",) if raw else matcher.labels()
-        return ConstraintReport(
-            kind=work.kind,
-            branch=(*labels, "undecided")[0] if tokens else "undecided",
-            # An empty output is never called a complete one: nothing was generated that could be.
-            complete=bool(tokens) and (matcher.terminated or matcher.may_end),
-            terminated=matcher.terminated,
-            cache=work.cache,
-            notes=work.notes,
-            positions=work.positions,
-            mask_bytes=work.mask_bytes,
-            preparation_cpu_seconds=work.preparation_cpu_seconds,
-            mask_cpu_seconds=work.mask_cpu_seconds,
-            accept_cpu_seconds=self.session.accept_cpu_seconds,
-            kept_mass=kept.total / kept.tokens if kept.tokens else None,
-            kept_mass_minimum=kept.minimum if kept.tokens else None,
-            kept_mass_below_tenth=kept.below_tenth if kept.tokens else None,
-        )
+        return work.report(matcher, self.prompt, self.session)
 
 
 def integrity_error(fault: BaseException) -> IntegrityError:

@@ -1,4 +1,4 @@
-"""The scheduler: which unit runs next. Prompt chunks and decode rounds take turns."""
+"""The scheduler: which unit runs next. What fills one lane and decode rounds take turns."""
 
 from __future__ import annotations
 
@@ -36,13 +36,27 @@ class FirstTokenUnit:
 
 
 @frozen
+class CloseUnit:
+    """The next piece of the text that closes one request's reasoning."""
+
+    request: Request
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """Its requests."""
+        return (self.request,)
+
+
+@frozen
 class DecodeUnit:
     """One round over every decode-ready request."""
 
     requests: tuple[Request, ...]
 
 
-Unit = PrefillUnit | FirstTokenUnit | DecodeUnit
+Unit = PrefillUnit | FirstTokenUnit | CloseUnit | DecodeUnit
+
+_FILLING = (Stage.PREFILL, Stage.CLOSE)
 
 
 @define(eq=False)
@@ -54,25 +68,28 @@ class Scheduler:
     """
 
     chunk: int
-    _prefill_next: bool = field(default=True, init=False)
+    _filling_next: bool = field(default=True, init=False)
     _turn: int = field(default=0, init=False)
 
     def next(self, residents: Sequence[Request]) -> Unit | None:
         """The next unit, or ``None`` when nothing can run.
 
-        A first token goes before everything, since its hidden is at hand; then prefill chunks (of the
-        prompts in turn) and decode rounds alternate while both kinds of work exist.
+        A first token goes before everything, since its hidden is at hand; then what is executed without being
+        drawn (chunks of prompts and pieces of closing texts, the requests in turn) and decode rounds alternate
+        while both kinds of work exist.
         """
         for request in residents:
             if request.stage is Stage.FIRST:
                 return FirstTokenUnit(request)
-        prefilling = [request for request in residents if request.stage is Stage.PREFILL]
+        filling = [request for request in residents if request.stage in _FILLING]
         decoding = tuple(request for request in residents if request.stage is Stage.DECODE)
-        if prefilling and (self._prefill_next or not decoding):
-            self._prefill_next = False
-            request = prefilling[self._turn % len(prefilling)]
+        if filling and (self._filling_next or not decoding):
+            self._filling_next = False
+            request = filling[self._turn % len(filling)]
             self._turn += 1
+            if request.stage is Stage.CLOSE:
+                return CloseUnit(request)
             start = request.prefilled
             return PrefillUnit(request, start, min(start + self.chunk, request.prompt_length))
-        self._prefill_next = True
+        self._filling_next = True
         return DecodeUnit(decoding) if decoding else None

@@ -12,10 +12,11 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from infernix_core.engine.published import CallOrder, joined
 from infernix_core.engine.request import FinishReason
 from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.frontend import Channel, OutputDecoder, Piece, Segment, ToolCallDelta
+from infernix_core.interfaces.frontend import Channel, OutputDecoder, Piece, Segment
 from infernix_core.interfaces.mask_provider import GrammarMatcher
 
 _log = logging.getLogger(__name__)
@@ -38,12 +39,30 @@ class Preview:
     stop: str | int | None = None
 
 
+@frozen
+class _State:
+    """Everything of a session that a token changes, but for the matcher.
+
+    Attributes:
+        decoder: The decoder's own state.
+        held: Content that a stop string may still claim.
+        calls: Where the output stands among its calls.
+        thinking: Whether the next token still belongs to the reasoning; only asked with a thinking budget.
+        reasoned: Tokens of reasoning so far, where it is limited. The token that closes it is none of them.
+    """
+
+    decoder: Any
+    held: str = ""
+    calls: CallOrder = field(factory=CallOrder)
+    thinking: bool = False
+    reasoned: int = 0
+
+
 @define
 class _Pending:
     preview: Preview
     mark: Any
-    decoder: Any
-    held: str
+    after: _State
     tokens: tuple[int, ...]
 
 
@@ -52,12 +71,14 @@ class OutputSession:
     """One request's output. Used by one thread at a time.
 
     Args:
-        decoder: Decodes tokens to text.
+        decoder: Decodes tokens to text and calls.
         limit: Most tokens to generate.
         end_ids: The model's end tokens.
         matcher: The grammar state; ``None`` when unconstrained.
         stop: Stop strings.
         stop_token_ids: Further end tokens.
+        thinking_budget: Most tokens of reasoning; ``None`` does not limit it.
+        early_close: What ends reasoning whose budget is used up.
     """
 
     decoder: OutputDecoder
@@ -66,26 +87,54 @@ class OutputSession:
     matcher: GrammarMatcher | None = None
     stop: StopStrings = field(factory=StopStrings)
     stop_token_ids: frozenset[int] = frozenset()
+    thinking_budget: int | None = None
+    early_close: tuple[int, ...] = ()
     tokens: list[int] = field(factory=list, init=False)
     accept_cpu_seconds: float = field(default=0.0, init=False)
-    _state: Any = field(init=False)
-    _held: str = field(default="", init=False)
+    _state: _State = field(init=False)
     _pending: _Pending | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._state = self.decoder.start()
+        start = self.decoder.start()
+        limited = self.thinking_budget is not None
+        self._state = _State(start, thinking=limited and self.decoder.reasoning(start))
 
     @property
-    def remaining(self) -> int:
-        """Tokens left in the budget."""
-        return self.limit - len(self.tokens)
+    def room(self) -> int:
+        """Most tokens that the next round may add: what the limit leaves, and the thinking budget while the
+        reasoning is open. A round that takes it all may end in either.
+        """
+        left = self.limit - len(self.tokens)
+        if self.thinking_budget is not None and self._state.thinking:
+            left = min(left, self.thinking_budget - self._state.reasoned)
+        return left
 
-    def preview(self, tokens: Sequence[int]) -> Preview:
-        """Feeds produced tokens up to the first that ends the output.
+    @property
+    def close_due(self) -> bool:
+        """Whether the thinking budget is used up and the reasoning still open: ``early_close`` is what comes next."""
+        budget, state = self.thinking_budget, self._state
+        return budget is not None and state.thinking and state.reasoned >= budget
+
+    def preview_close(self) -> Preview:
+        """Feeds ``early_close`` as :meth:`preview` does.
 
         Raises:
-            IntegrityError: The matcher refuses a token that its mask allowed, or a preview is open. The
+            IntegrityError: The matcher refuses a token of it, the decoder fails, or the reasoning stays open. The
                 session is as before.
+        """
+        preview = self.preview(self.early_close)
+        assert self._pending is not None
+        if preview.finish is None and self._pending.after.thinking:
+            self.discard()
+            raise IntegrityError("the text that closes the reasoning leaves it open")
+        return preview
+
+    def preview(self, tokens: Sequence[int]) -> Preview:
+        """Feeds tokens up to the first that ends the output.
+
+        Raises:
+            IntegrityError: The matcher refuses a token, the decoder gives pieces out of order, or a preview is
+                open. The session is as before.
         """
         if self._pending is not None:
             raise IntegrityError("a preview is already open")
@@ -93,7 +142,9 @@ class OutputSession:
         started = time.thread_time() if matcher is not None else 0.0
         mark = matcher.mark() if matcher is not None else None
         try:
-            state, held = self._state, self._held
+            before = self._state
+            state, held, calls = before.decoder, before.held, before.calls
+            thinking, reasoned = before.thinking, before.reasoned
             pieces: list[Piece] = []
             finish: FinishReason | None = None
             stop: str | int | None = None
@@ -101,12 +152,15 @@ class OutputSession:
             for token in tokens:
                 accepted += 1
                 if matcher is not None and not matcher.accept(token):
-                    raise IntegrityError(f"the matcher refuses token {token} of its own mask")
+                    raise IntegrityError(f"the matcher refuses token {token}")
                 if token in self.end_ids or token in self.stop_token_ids:
                     finish = FinishReason.STOP
                     stop = token if token not in self.end_ids else None
                 else:
                     state, decoded = self.decoder.step(state, token)
+                    if self.thinking_budget is not None:
+                        inside, thinking = thinking, self.decoder.reasoning(state)
+                        reasoned += inside and thinking
                     held, stop = self._scan(decoded, held, pieces)
                     if stop is not None:
                         finish = FinishReason.STOP
@@ -119,6 +173,8 @@ class OutputSession:
                 held = ""
                 if hit is not None:
                     finish, stop = FinishReason.STOP, hit
+            for piece in pieces:
+                calls = calls.after(piece)
         except BaseException:
             if matcher is not None:
                 matcher.rollback(mark)
@@ -126,14 +182,19 @@ class OutputSession:
         finally:
             if matcher is not None:
                 self.accept_cpu_seconds += time.thread_time() - started
-        preview = Preview(accepted, _joined(pieces), finish, stop)
-        self._pending = _Pending(preview, mark, state, held, tuple(tokens[:accepted]))
+        preview = Preview(accepted, joined(pieces), finish, stop)
+        self._pending = _Pending(
+            preview,
+            mark,
+            _State(state, held, calls, thinking, reasoned),
+            tuple(tokens[:accepted]),
+        )
         return preview
 
     def commit(self) -> Preview:
         """Confirms the open preview. Cannot fail for an open one."""
         pending = self._taken()
-        self._state, self._held = pending.decoder, pending.held
+        self._state = pending.after
         self.tokens.extend(pending.tokens)
         return pending.preview
 
@@ -148,17 +209,21 @@ class OutputSession:
             self.accept_cpu_seconds += time.thread_time() - started
 
     def close(self) -> tuple[Piece, ...]:
-        """Text still held back when the output ends at a committed token (cancellation, an error).
+        """What is still held back when the output ends at a committed token (cancellation, an error).
 
         It cannot fail: what a broken decoder still holds is dropped.
         """
+        held: list[Piece] = []
         pieces: list[Piece] = []
+        calls = self._state.calls
         try:
-            self._flush(self._state, self._held, pieces)
+            self._flush(self._state.decoder, self._state.held, held)
+            for piece in held:
+                calls = calls.after(piece)
+                pieces.append(piece)
         except Exception:
-            _log.exception("a decoder failed at the end of an output; its held text is dropped")
-        self._held = ""
-        return _joined(pieces)
+            _log.exception("a decoder failed at the end of an output; what it holds is dropped")
+        return joined(pieces)
 
     def release(self) -> None:
         """Drops the matcher; the compiled grammar may live on in its cache."""
@@ -197,19 +262,3 @@ class OutputSession:
         if hit is None and held:
             pieces.append(Segment(Channel.CONTENT, held))
         return hit
-
-
-def _joined(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Neighbours that say the same kind of thing as one: text of one channel, arguments of one call."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        last = joined[-1] if joined else None
-        if isinstance(piece, Segment) and isinstance(last, Segment):
-            if last.channel is piece.channel:
-                joined[-1] = Segment(piece.channel, last.text + piece.text)
-                continue
-        elif isinstance(piece, ToolCallDelta) and isinstance(last, ToolCallDelta):
-            joined[-1] = ToolCallDelta(piece.index, last.arguments + piece.arguments)
-            continue
-        joined.append(piece)
-    return tuple(joined)

@@ -11,11 +11,20 @@ from collections.abc import Callable, Sequence
 
 from infernix_core.engine.mask_jobs import MaskThreads
 from infernix_core.engine.outcomes import PreviewFault, outcome_of
-from infernix_core.engine.program import DecodeRow, PendingBatch, Program, RoundFault
+from infernix_core.engine.program import Program
 from infernix_core.engine.request import FinishReason, GenerationStart
 from infernix_core.engine.resident import MaskPending, Request, Stage, integrity_error
 from infernix_core.engine.round_masks import RoundMasks, RowFault
-from infernix_core.engine.scheduler import DecodeUnit, FirstTokenUnit, PrefillUnit, Scheduler, Unit
+from infernix_core.engine.rounds import DecodeRow, PendingBatch, RoundFault
+from infernix_core.engine.scheduler import (
+    CloseUnit,
+    DecodeUnit,
+    FirstTokenUnit,
+    PrefillUnit,
+    Scheduler,
+    Unit,
+)
+from infernix_core.engine.session import Preview
 from infernix_core.errors import (
     ConstraintTooSlow,
     DeadlineExceeded,
@@ -228,7 +237,11 @@ class Worker:
                     return
                 request.prefilled = stop
                 if stop == request.prompt_length:
-                    request.hidden, request.stage = hidden, Stage.FIRST
+                    if request.session.close_due:
+                        # The close comes before the first token, which is then no longer chosen from this hidden.
+                        request.stage = Stage.CLOSE
+                    else:
+                        request.hidden, request.stage = hidden, Stage.FIRST
             case FirstTokenUnit(request):
                 row = self._row(request, 0)
                 assert request.hidden is not None
@@ -236,6 +249,8 @@ class Worker:
                     row, request.hidden, RoundMasks((request,), self._mask_threads)
                 )
                 self._settle((request,), pending)
+            case CloseUnit(request):
+                self._close(request)
             case DecodeUnit(ready):
                 # By lane, so that the state of a full batch is one piece of memory.
                 requests = sorted(ready, key=lambda request: request.lane)
@@ -249,6 +264,31 @@ class Worker:
                 pending = self._program.decode(rows, RoundMasks(requests, self._mask_threads))
                 self._settle(requests, pending)
 
+    def _close(self, request: Request) -> None:
+        """Executes a piece of the text that closes a request's reasoning; with the last one it becomes output.
+
+        Nothing but the request's own lane is touched, so whatever fails ends it alone.
+        """
+        if request.cancelled.is_set():
+            self._end(request, FinishReason.CANCELLED)
+            return
+        try:
+            closing = request.closing = request.closing or request.begin_close()
+            done = request.appended
+            if piece := closing.ids[done : done + self._program.width]:
+                self._program.append(request.lane, piece, closing.start + done)
+                request.appended += len(piece)
+            if request.appended < len(closing.ids):
+                return
+            self._program.count(request.lane, request.config, closing.tokens)
+        except Exception as fault:
+            _log.exception("a request's reasoning cannot be closed")
+            self._end(request, FinishReason.ERROR, error=integrity_error(fault))
+            return
+        request.closing, request.appended = None, 0
+        request.commit(closing.tokens)
+        self._publish(request, closing.preview)
+
     def _row(self, request: Request, drafts: int) -> DecodeRow:
         return DecodeRow(
             lane=request.lane,
@@ -261,10 +301,10 @@ class Worker:
         )
 
     def _draft_limit(self, request: Request) -> int:
-        """Drafts that could still become output: one token of the budget is the correction or the bonus."""
+        """Drafts that could still become output: one token of the room is the correction or the bonus."""
         if request.prepared_here:
             return 0
-        limit = min(request.session.remaining - 1, self._program.width - 1)
+        limit = min(request.session.room - 1, self._program.width - 1)
         if request.options.draft_limit is not None:
             limit = min(limit, request.options.draft_limit)
         return max(limit, 0)
@@ -289,30 +329,29 @@ class Worker:
             for request in requests:
                 request.session.discard()
             raise
-        now = time.monotonic()
         for index, (request, outcome) in enumerate(zip(requests, outcomes, strict=True)):
             if outcome.preview is None:
                 continue
             row = pending.sampled[index]
-            request.session.commit()
-            request.history.extend(row.tokens[: outcome.count])
+            request.commit(row.tokens[: outcome.count])
             request.observe(
                 drafted=pending.extents[index],
                 accepted=min(row.accepted, outcome.count),
                 kept_mass=row.kept_mass[: outcome.count],
             )
-            if request.first_token is None:
-                request.first_token, request.hidden = now, None
-            request.stage = Stage.DECODE
         for request, outcome in zip(requests, outcomes, strict=True):
             if outcome.cancelled:
                 self._end(request, FinishReason.CANCELLED)
             elif outcome.error is not None:
                 self._end(request, FinishReason.ERROR, error=outcome.error)
             elif outcome.preview is not None:
-                request.publish(outcome.preview.pieces)
-                if outcome.preview.finish is not None:
-                    self._end(request, outcome.preview.finish, stop=outcome.preview.stop)
+                self._publish(request, outcome.preview)
+
+    def _publish(self, request: Request, preview: Preview) -> None:
+        """What was committed is told, and ends the request where it ends the output."""
+        request.publish(preview.pieces)
+        if preview.finish is not None:
+            self._end(request, preview.finish, stop=preview.stop)
 
     def _end(
         self,
