@@ -16,7 +16,15 @@ import numpy as np
 from attrs import define, field, frozen
 from numpy.typing import NDArray
 
-from infernix_json_masks.characters import BACKSLASH, INVALID, MORE, QUOTE, RawEnd, character, raw_character
+from infernix_json_masks.characters import (
+    BACKSLASH,
+    INVALID,
+    MORE,
+    QUOTE,
+    RawEnd,
+    character,
+    raw_character,
+)
 
 if TYPE_CHECKING:
     from infernix_json_masks.automata import TextAutomaton

@@ -23,6 +23,9 @@ def explain(language: algebra.Language) -> str:
         if isinstance(node, algebra.Content) and node.constraint not in names:
             names[node.constraint] = f"<{node.constraint.kind} {len(names) + 1}>"
     sections = [f"language ::= {_tree(language, names)}"]
+    arguments = [node for node in algebra.walk(language) if isinstance(node, algebra.Members)]
+    for text in dict.fromkeys(map(JsonMaskProvider().explain, arguments)):
+        sections += [text] if text else []
     for constraint, name in names.items():
         rules = content_text(constraint).replace("\n", "\n  ")
         sections.append(f"{name}:\n  {rules}")
@@ -56,6 +59,10 @@ def _tree(node: algebra.Language, names: dict[OutputConstraint, str]) -> str:
             return "(" + " | ".join(_tree(option, names) for option in alternatives) + ")"
         case algebra.Label(name=name, part=part):
             return f"{name}:({_tree(part, names)})"
+        case algebra.Separated(part=part, separator=separator):
+            return f"{_tree(part, names)} ({_tree(separator, names)} {_tree(part, names)})*"
+        case algebra.Members(schema=schema, owner=owner):
+            return f"<arguments{f' of {owner}' if owner else ''}{'' if schema else ', any'}>"
         case algebra.Repeat(part=part, minimum=minimum, maximum=maximum):
             bounds = "*" if (minimum, maximum) == (0, None) else f"{{{minimum},{maximum or ''}}}"
             return f"({_tree(part, names)}){bounds}"

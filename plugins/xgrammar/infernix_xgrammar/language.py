@@ -93,6 +93,10 @@ class _Flattening:
                     return []
                 unit = self._later(part, certain=False, first=False)
                 return [Repeated(Call(unit), minimum, maximum)]
+            case algebra.Separated(part=part, separator=separator):
+                more = algebra.Repeat(algebra.Sequence((separator, part)))
+                whole = algebra.Sequence((part, more))
+                return [Call(self._later(whole, certain=certain, first=first))]
             case algebra.Label(name=name, part=part):
                 if certain and first:
                     self.flat.initial_labels.append(name)

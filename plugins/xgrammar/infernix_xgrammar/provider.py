@@ -7,7 +7,7 @@ from attrs import define, field
 
 from infernix_core.errors import IntegrityError, InvalidOption, Location
 from infernix_core.interfaces.constraints import JsonObject, JsonSchema
-from infernix_core.interfaces.language import Content, Language, walk
+from infernix_core.interfaces.language import Content, Language, Members, walk
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.matcher import JsonGrammar
 from infernix_json_masks.provider import JsonMasks, handles
@@ -101,11 +101,18 @@ class XGrammarBound:
 
 
 def _require_no_json(language: Language) -> None:
-    """Refuses JSON beside another kind of content: one of them is matched by a machine, the other by xgrammar."""
+    """Refuses JSON, also as arguments, beside another kind of content: one of them is matched by a machine, the
+    other by xgrammar.
+    """
     for node in walk(language):
-        if isinstance(node, Content) and isinstance(node.constraint, JsonObject | JsonSchema):
-            raise InvalidOption(
-                f"{node.constraint.kind} cannot be in one output language with a content that is no JSON",
-                location=Location(field=node.constraint.kind),
-                hint="a JSON Schema for the other content too, such as pattern or enum",
-            )
+        if isinstance(node, Members):
+            kind = "arguments"
+        elif isinstance(node, Content) and isinstance(node.constraint, JsonObject | JsonSchema):
+            kind = node.constraint.kind
+        else:
+            continue
+        raise InvalidOption(
+            f"{kind} cannot be in one output language with a content that is no JSON",
+            location=Location(field=kind),
+            hint="a JSON Schema for the other content too, such as pattern or enum",
+        )
