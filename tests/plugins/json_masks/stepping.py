@@ -22,10 +22,20 @@ CLOSERS = frozenset(b'"]}')
 OPENERS = frozenset(b" \t\n\r{[\\.eE,") | frozenset(range(0x80, 0x100))
 
 
+class _Given:
+    """Makes the plans of a schema that is reduced already."""
+
+    def __init__(self, schema: ReducedSchema) -> None:
+        self.schema = schema
+
+    def content(self, _node):
+        return Plans(self.schema)
+
+
 def grammar_of(masks: JsonMasks, schema) -> JsonGrammar:
     """The grammar of a schema's document, of a reduced schema or of a whole language."""
     if isinstance(schema, ReducedSchema):
-        point = compile_language(Content(JsonSchema("{}")), lambda _: Plans(schema))
+        point = compile_language(Content(JsonSchema("{}")), _Given(schema))
         return JsonGrammar(masks.index, point, 0)
     if isinstance(schema, Language):
         return masks.compile(schema)
