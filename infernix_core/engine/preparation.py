@@ -150,9 +150,10 @@ class Preparation:
         started = time.thread_time()
         patience.check()
         language = self.model.language(prompt, options.output)
+        # Also where nothing is constrained: what cannot be gone on with is refused there too.
+        prefix = self.model.prefix(prompt, options.output)
         if language is None:
             return None, None, None
-        prefix = self.model.prefix(prompt, options.output)
         patience.check()
         found = self.grammars.get(language, patience)
         kind = options.constraint.kind if options.constraint is not None else "tools"

@@ -83,7 +83,16 @@ class BoundBackend(Protocol):
         features: Mapping[str, Tensor],
         views: StateViews,
     ) -> None:
-        """A prompt chunk was executed; each feature is [count, width]."""
+        """Tokens were executed that nobody drafted, and are history at once: a chunk of the prompt, or later, between
+        two rounds, of a fixed text that became output. Each feature is [count, width].
+
+        Args:
+            lane: The sequence.
+            ids: The tokens.
+            start: Position of the first: as many as were executed before. Behind the prompt it is on no grid.
+            features: Of these tokens.
+            views: The program's state.
+        """
 
     def propose(self, rows: Sequence[DraftRow], views: StateViews) -> Proposal:
         """Drafts for these rows. A row with limit 0 gets none."""

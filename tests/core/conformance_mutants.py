@@ -357,6 +357,18 @@ class TestDecoderKeepsStateInItself(Frontend):
             return after, segments
 
 
+class TestClosesWithoutTheSeparator(FrontendSuite):
+    caught_by = "test_the_early_close_ends_the_reasoning"
+
+    @pytest.fixture
+    def model(self):
+        class Mutant(ToyModel):
+            def early_close(self, prompt):
+                return super().early_close(prompt)[:-2]
+
+        return Mutant.make()
+
+
 class Backend(SpeculativeBackendSuite):
     drafter = ScriptedDrafter
 
@@ -409,6 +421,15 @@ class TestReadsRejectedFeatures(Backend):
         def _draft(self, rows):
             proposal = super()._draft(rows)
             return evolve(proposal, ids=proposal.ids + getattr(self, "seen", 0) % 7)
+
+
+class TestHearsOfThePromptAlone(Backend):
+    caught_by = "test_tokens_that_nobody_drafted_are_history"
+
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def prefilled(self, lane, ids, start, features, views):
+            if start % 4 == 0:
+                super().prefilled(lane, ids, start, features, views)
 
 
 class TestRebuildsNothing(Backend):

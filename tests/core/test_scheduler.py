@@ -6,7 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from infernix_core.engine.resident import Stage
-from infernix_core.engine.scheduler import DecodeUnit, FirstTokenUnit, PrefillUnit, Scheduler
+from infernix_core.engine.scheduler import (
+    CloseUnit,
+    DecodeUnit,
+    FirstTokenUnit,
+    PrefillUnit,
+    Scheduler,
+)
 
 
 def request(stage: Stage, length: int = 10) -> Any:
@@ -45,6 +51,17 @@ def test_prompts_take_turns() -> None:
     prompts = [request(Stage.PREFILL, 16) for _ in range(3)]
     units = [u for u in run(Scheduler(8), prompts) if isinstance(u, PrefillUnit)]
     assert all(unit.request is prompt for unit, prompt in zip(units, prompts, strict=False))
+
+
+def test_a_closing_text_takes_turns_with_rounds_and_prompts() -> None:
+    closing, prompt, running = request(Stage.CLOSE), request(Stage.PREFILL), request(Stage.DECODE)
+    scheduler = Scheduler(8)
+    residents = [closing, prompt, running]
+    units = [scheduler.next(residents) for _ in range(4)]
+    assert [type(unit) for unit in units] == [CloseUnit, DecodeUnit, PrefillUnit, DecodeUnit]
+    assert units[0].requests == (closing,)
+    assert all(unit.requests == (running,) for unit in units[1::2])
+    assert [type(scheduler.next([closing])) for _ in range(3)] == [CloseUnit] * 3
 
 
 def test_a_round_takes_every_decode_ready_row() -> None:

@@ -12,7 +12,13 @@ from infernix_core.engine.request import FinishReason
 from infernix_core.engine.session import OutputSession
 from infernix_core.engine.stop_strings import StopStrings
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.frontend import Channel, Segment
+from infernix_core.interfaces.frontend import (
+    Channel,
+    Segment,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_core.testing.toy import ToyDecoder, toy_vocabulary
 
@@ -211,3 +217,137 @@ def test_random_blocks_discards_and_commits_give_the_plain_text() -> None:
             position += size
         assert published == body.decode()
         assert s.tokens == list(body)
+
+
+CONTROL = (*b"hm.", CLOSE, 10, 10)
+
+
+def limited(budget: int, **options: Any) -> OutputSession:
+    options.setdefault("early_close", CONTROL)
+    return session(reasoning=True, thinking_budget=budget, **options)
+
+
+def test_committed_tokens_of_reasoning_use_the_budget_up() -> None:
+    s = limited(3)
+    assert (s.room, s.close_due) == (3, False)
+    s.preview(list(b"ab"))
+    assert s.room == 3
+    s.discard()
+    assert s.room == 3
+    for token, room, due in ((97, 2, False), (98, 1, False), (99, 0, True)):
+        s.preview([token])
+        s.commit()
+        assert (s.room, s.close_due) == (room, due)
+
+
+def test_the_token_that_closes_is_no_reasoning() -> None:
+    s = limited(3)
+    s.preview([97, 98, CLOSE])
+    s.commit()
+    assert (s.room, s.close_due) == (97, False)
+    s.preview([10, 10, *b"content"])
+    s.commit()
+    assert (s.room, s.close_due) == (88, False)
+
+
+def test_what_the_limit_leaves_is_the_room_where_it_is_less() -> None:
+    s = limited(3, limit=5)
+    s.preview([97, 98])
+    s.commit()
+    assert s.room == 1
+    assert session(reasoning=True, limit=5).room == 5
+    assert session(limit=5, thinking_budget=2, early_close=CONTROL).room == 5
+
+
+def test_a_close_is_previewed_confirmed_or_dropped_as_any_tokens() -> None:
+    s = limited(0)
+    assert s.close_due
+    s.preview_close()
+    assert s.tokens == []
+    s.discard()
+    assert s.close_due
+    preview = s.preview_close()
+    assert (preview.accepted, preview.finish) == (len(CONTROL), None)
+    assert text(preview.pieces, Channel.REASONING) == "hm."
+    assert text(preview.pieces) == ""
+    s.commit()
+    assert tuple(s.tokens) == CONTROL
+    assert not s.close_due
+    assert text(s.preview(list(b"yes")).pieces) == "yes"
+
+
+def test_a_close_that_the_matcher_refuses_leaves_the_session_as_it_was() -> None:
+    matcher = Digits()
+    s = limited(1, matcher=matcher)
+    s.preview([49])
+    s.commit()
+    with pytest.raises(IntegrityError, match="refuses token 104"):
+        s.preview_close()
+    assert (matcher.accepted, s.tokens, s.close_due) == ([49], [49], True)
+    assert s.preview([50]).accepted == 1
+
+
+def test_a_close_that_closes_nothing_is_refused() -> None:
+    s = limited(0, early_close=tuple(b"hm"))
+    with pytest.raises(IntegrityError, match="leaves it open"):
+        s.preview_close()
+    assert s.preview([97]).accepted == 1
+
+
+def test_a_character_cut_by_the_close_is_marked() -> None:
+    s = limited(2)
+    s.preview([97, 0xE2])
+    s.commit()
+    assert text(s.preview_close().pieces, Channel.REASONING) == "\ufffdhm."
+
+
+def test_the_limit_ends_a_close_that_it_cuts() -> None:
+    s = limited(2, limit=5)
+    s.preview([97, 97])
+    s.commit()
+    preview = s.preview_close()
+    assert (preview.accepted, preview.finish) == (3, FinishReason.LENGTH)
+
+
+@define
+class Told(ToyDecoder):
+    """Tells the pieces of a table for single tokens, and at the end those under 0."""
+
+    table: dict[int, tuple[Any, ...]]
+
+    def step(self, state: Any, token: int) -> Any:
+        return (state, self.table[token]) if token in self.table else super().step(state, token)
+
+    def finish(self, state: Any) -> Any:
+        return self.table.get(0, ())
+
+
+CALL = {1: (ToolCallStart(0, "f"),), 2: (ToolCallDelta(0, "{}"),), 3: (ToolCallEnd(0),)}
+
+
+def told(table: dict[int, tuple[Any, ...]]) -> OutputSession:
+    return OutputSession(Told(VOCABULARY, False, table), 100, VOCABULARY.end_ids)
+
+
+def test_the_order_of_calls_is_part_of_the_transaction() -> None:
+    s = told(CALL)
+    s.preview([97, 1, 2])
+    s.discard()
+    with pytest.raises(IntegrityError, match="the decoder gives"):
+        s.preview([2])
+    s.preview([1])
+    s.commit()
+    with pytest.raises(IntegrityError, match="in call 0"):
+        s.preview([97])
+    assert s.preview([2, 2, 3, 98]).pieces == (
+        ToolCallDelta(0, "{}{}"),
+        ToolCallEnd(0),
+        Segment(Channel.CONTENT, "b"),
+    )
+
+
+def test_what_comes_out_of_order_at_the_end_is_dropped() -> None:
+    s = told({**CALL, 0: (ToolCallDelta(0, "{"), Segment(Channel.CONTENT, "x"))})
+    s.preview([1])
+    s.commit()
+    assert s.close() == (ToolCallDelta(0, "{"),)

@@ -190,6 +190,42 @@ class FrontendSuite:
                 if prepared.phase is not StartPhase.REASONING:
                     assert not reasoning
 
+    def test_the_early_close_ends_the_reasoning(
+        self, model: LoadedModel, prompts: Sequence[PromptInput]
+    ) -> None:
+        """At once and after some of it: all of it is reasoning or framing, and any content may follow."""
+        bound = PlainProvider().bind(model.vocabulary)
+        text = model.vocabulary.ids(TokenClass.TEXT)
+        for prompt in prompts:
+            prepared = model.prepare(prompt)
+            control = model.early_close(prepared)
+            assert control == model.early_close(prepared)
+            if prepared.phase is not StartPhase.REASONING or not control:
+                continue
+            language = model.language(prepared, SHAPED)
+            assert language is not None
+            for length in (0, 1, 7):
+                head = random.Random(length).choices(text, k=length)
+                decoder, matcher = model.decoder(prepared, SHAPED), bound.compile(language).start()
+                state, content = decoder.start(), ""
+                for index, token in enumerate([*head, *control]):
+                    assert matcher.accept(token)
+                    if index <= length:
+                        assert decoder.reasoning(state)
+                    state, pieces = decoder.step(state, token)
+                    content += "".join(
+                        piece.text
+                        for piece in pieces
+                        if isinstance(piece, Segment) and piece.channel is Channel.CONTENT
+                    )
+                assert not decoder.reasoning(state)
+                assert not content
+                row = np.zeros(model.vocabulary.words, dtype=np.int32)
+                assert matcher.fill(row)
+                expected = np.zeros_like(row)
+                assert bound.compile(Content(CHOICE)).start().fill(expected)
+                assert (row == expected).all(), "the answer begins here"
+
     def test_decoder_states_are_values(
         self, model: LoadedModel, prompts: Sequence[PromptInput]
     ) -> None:

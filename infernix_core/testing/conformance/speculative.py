@@ -65,6 +65,19 @@ class Rig:
         self.histories[lane] = [*prompt, first]
         self.prompts[lane] = len(prompt)
 
+    def append(self, lane: int, tokens: Sequence[int]) -> None:
+        """Tokens that nobody drafted, the last of them the new anchor; executed in parts no wider than a round."""
+        history = self.histories[lane]
+        start, features = len(history) - 1, tuple(self.bound.features())
+        executed = [history[-1], *tokens[:-1]]
+        for at in range(0, len(executed), WIDTH + 1):
+            part = executed[at : at + WIDTH + 1]
+            output = self.runner.verify([lane], [start + at], [part], features)
+            self.runner.fold([lane], [len(part)])
+            one = {name: value[0] for name, value in output.features.items()}
+            self.bound.prefilled(lane, part, start + at, one, self.runner.state)
+        history += tokens
+
     def rebuild(self, lane: int, history: Sequence[int], prompt_length: int) -> None:
         """A sequence whose drafter state comes from its history alone."""
         executed = list(history[:-1])
@@ -227,6 +240,20 @@ class SpeculativeBackendSuite:
         fresh = Rig(backend, model)
         fresh.rebuild(0, rig.histories[0], rig.prompts[0])
         assert fresh.look([0]) == rig.look([0])
+
+    def test_tokens_that_nobody_drafted_are_history(
+        self, backend: SpeculativeBackend, model: LoadedModel, rig: Rig, tokens: list[int]
+    ) -> None:
+        """Appended between two rounds, in parts and off the grid, and right after the prompt's first token."""
+        before = rig.look([1])
+        for length in (1, 2, WIDTH + 3):
+            rig.append(0, tokens[:length])
+            fresh = Rig(backend, model)
+            fresh.rebuild(0, rig.histories[0], rig.prompts[0])
+            assert rig.look([0]) == fresh.look([0])
+            proposal = rig.propose([0], [WIDTH])
+            rig.settle([0], proposal, [proposal.extents[0]], tokens[length])
+        assert rig.look([1]) == before
 
     def test_texts_are_those_of_ordinary_decoding(
         self,
