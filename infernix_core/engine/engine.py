@@ -28,17 +28,8 @@ from infernix_core.engine.request import FinishReason, GenerationHandle, Request
 from infernix_core.engine.resident import Request
 from infernix_core.engine.scheduler import Scheduler
 from infernix_core.engine.worker import Worker
-from infernix_core.errors import (
-    EngineUnavailable,
-    InvalidOption,
-    Location,
-    QueueFull,
-)
-from infernix_core.interfaces.frontend import (
-    LoadedModel,
-    PreparedPrompt,
-    PromptInput,
-)
+from infernix_core.errors import EngineUnavailable, InvalidOption, Location, QueueFull
+from infernix_core.interfaces.frontend import LoadedModel, PreparedPrompt, PromptInput
 from infernix_core.interfaces.mask_provider import MaskProvider
 from infernix_core.interfaces.sampling import Sampler
 from infernix_core.interfaces.speculative import DraftPolicy, SpeculativeBackend
