@@ -59,18 +59,20 @@ def continued_parts(
     *messages, last = variables["messages"]
     mark = f"content{secrets.token_hex(16)}"
     marked = template.render({**variables, "messages": [*messages, {**last, "content": mark}]})
-    before, after = _around(marked, mark)
+    around = _around(marked, mark)
+    if around is not None:
+        before, after = around
+        parts = _joined([*before, last["content"]])
     where = f"messages[{len(messages)}].content"
-    if not _opens_turn(before, control) or after not in _turn_ends(control):
-        raise _invalid(
-            where, "the chat template writes more around the last message's content than its turn"
-        )
-    parts = _joined([*before, last["content"]])
-    if template.render(variables) != _joined([*parts, *after]):
+    if around is None or template.render(variables) != _joined([*parts, *after]):
         raise _invalid(
             where,
             "the chat template changes the content of the last message, so it cannot be continued",
             "most templates take away blanks at its beginning and end, and read </think> in it",
+        )
+    if not _opens_turn(before, control) or after not in _turn_ends(control):
+        raise _invalid(
+            where, "the chat template writes more around the last message's content than its turn"
         )
     return parts
 
@@ -117,14 +119,15 @@ def language_prefix(
     return tuple(tokens)
 
 
-def _around(parts: Parts, mark: str) -> tuple[Parts, Parts]:
-    """What stands before and after the mark; nothing when it does not stand there once."""
-    places = [i for i, part in enumerate(parts) if isinstance(part, str) and mark in part]
+def _around(parts: Parts, mark: str) -> tuple[Parts, Parts] | None:
+    """What stands before and after the mark, if it is there once."""
+    places = [place for place, part in enumerate(parts) if mark in str(part)]
     if len(places) != 1:
-        return [], []
-    (place,) = places
-    head, _, tail = str(parts[place]).partition(mark)
-    return _joined([*parts[:place], head]), _joined([tail, *parts[place + 1 :]])
+        return None
+    head, *tails = str(parts[places[0]]).split(mark)
+    if len(tails) != 1:
+        return None
+    return _joined([*parts[: places[0]], head]), _joined([*tails, *parts[places[0] + 1 :]])
 
 
 def _opens_turn(before: Parts, control: Mapping[str, int]) -> bool:
