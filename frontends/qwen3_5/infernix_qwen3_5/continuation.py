@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ from infernix_core.errors import InvalidPrompt, Location
 from infernix_core.interfaces.frontend import OutputRequest, PreparedPrompt
 from infernix_qwen3_5.template import ChatTemplate
 from infernix_qwen3_5.tokenizer import CLOSE_THINK, OPEN_THINK, TURN_END, TURN_START, Tokenizer
-from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL
+from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL, tool_contracts
+from infernix_qwen3_5.tool_reader import CallReader, CallState, Unreadable
 
 Parts = list[str | int]
 
@@ -101,7 +103,7 @@ def language_prefix(
         return ()
     content = prompt.continued
     active = request.tools.active(prompt.tools)
-    if active and CLOSE_CALL in content.partition(OPEN_CALL)[2]:
+    if active and _holds_call(content, CallReader(tool_contracts(active), others=True)):
         raise _invalid(
             f"messages[{len(prompt.source.messages or ()) - 1}].content",
             f"the content holds a whole call ({OPEN_CALL} ... {CLOSE_CALL}), which cannot be made again",
@@ -117,6 +119,20 @@ def language_prefix(
         tokens.append(tokenizer.control[OPEN_CALL])
         tokens += [tokenizer.byte_ids[byte] for byte in text.encode()]
     return tuple(tokens)
+
+
+def _holds_call(content: str, reader: CallReader) -> bool:
+    """Whether a call in it is whole; what merely spells its end within a value does not count."""
+    for call in content.split(OPEN_CALL)[1:]:
+        state = CallState(0)
+        try:
+            for text in re.split(f"({re.escape(CLOSE_CALL)})", call):
+                if text == CLOSE_CALL and state.complete:
+                    return True
+                state, _ = reader.step(state, text.encode())
+        except Unreadable:
+            continue
+    return False
 
 
 def _around(parts: Parts, mark: str) -> tuple[Parts, Parts] | None:

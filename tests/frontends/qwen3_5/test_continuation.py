@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from infernix_core.errors import InvalidPrompt
-from infernix_core.interfaces.constraints import Grammar, JsonObject
+from infernix_core.interfaces.constraints import Choice, JsonObject
 from infernix_core.interfaces.frontend import (
     LoadOptions,
     OutputRequest,
@@ -201,11 +201,11 @@ def test_only_the_suffix_is_published(model: Any) -> None:
     assert output(model, prompt, ' "x"}', request) == Output(content=' "x"}')
     assert model.prefix(prompt, OutputRequest()) == ()
     assert output(model, prompt, " so\n") == Output(content=" so\n")
-    grammar = Grammar('root ::= "{" [a-z:\\"]* "}"')
-    language = model.language(prompt, OutputRequest(grammar))
-    compiled = PlainProvider().bind(model.vocabulary).compile(language)
-    matcher = compiled.start(model.prefix(prompt, OutputRequest(grammar)))
+    chosen = OutputRequest(Choice(['{"name":"x"}', "no"]))
+    compiled = PlainProvider().bind(model.vocabulary).compile(model.language(prompt, chosen))
+    matcher = compiled.start(model.prefix(prompt, chosen))
     assert all(matcher.accept(token) for token in ids_of(model, '"x"}'))
+    assert matcher.may_end
 
 
 def test_thinking_may_be_turned_off_by_the_template_option(model: Any) -> None:
@@ -356,6 +356,8 @@ def test_a_whole_call_is_not_made_again(model: Any) -> None:
     assert caught.value.location is not None
     assert caught.value.location.field == "messages[1].content"
     assert model.prefix(prompt, OutputRequest(tools=ToolChoice(ToolMode.NONE)))
+    begun = "<tool_call>\n<function=look_up>\n<parameter=city>\n</function>\n</tool_call> is text"
+    assert model.prefix(model.prepare(continuing(begun, TOOLS)), OutputRequest())
     untold = model.prepare(continuing(f"a\n{call}"))
     assert model.prefix(untold, OutputRequest(JsonObject())) == (f"a\n{call}".encode(),)
 

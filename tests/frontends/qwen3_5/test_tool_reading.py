@@ -7,6 +7,7 @@ import random
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from infernix_core.errors import IntegrityError
@@ -20,6 +21,9 @@ from infernix_core.interfaces.frontend import (
     ToolCallStart,
 )
 from infernix_core.interfaces.tools import ToolChoice, ToolMode
+from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_core.testing.plain_provider import PlainMatcher, PlainProvider
+from infernix_qwen3_5.language import output_language
 from tests.frontends.qwen3_5.transcripts import (
     BASIC,
     CALL,
@@ -30,11 +34,13 @@ from tests.frontends.qwen3_5.transcripts import (
     Case,
     Output,
     bytewise,
+    joined,
     random_cuts,
     reference,
     runs,
     tokenized,
     two_way_cuts,
+    vocabulary,
 )
 
 LOOK_UP = {
@@ -436,3 +442,77 @@ def test_json_content_beside_tools() -> None:
     both = Case(TOOLS, constraint=JsonObject())
     assert both.read(bytewise(text)) == Output(content=text)
     assert both.read(bytewise(call("note"))) == Output(calls=[("note", "{}")])
+
+
+# ------------------------------------------------------------------ language and reader
+
+
+def matcher_of(reader: Case, words: Vocabulary) -> PlainMatcher:
+    prompt, request = reader.prompt, reader.request
+    language = output_language(words, prompt.phase, prompt.tools, request)
+    assert language is not None
+    return PlainProvider().bind(words).compile(language).start()
+
+
+@pytest.mark.parametrize("transcript", WELL_FORMED)
+def test_the_language_holds_what_is_read(transcript: str) -> None:
+    rng, cuts = random.Random(transcript), [bytewise(transcript)]
+    if CLOSE not in transcript:
+        # Free text begins with a whole token, so none holds both its beginning and what separates it from reasoning.
+        cuts += [runs(transcript), random_cuts(transcript, rng), random_cuts(transcript, rng)]
+    for parts in cuts:
+        words, tokens = tokenized(parts)
+        matcher = matcher_of(case(transcript, BASIC), words)
+        assert all(matcher.accept(token) for token in tokens)
+        assert matcher.may_end
+
+
+@pytest.mark.parametrize(("transcript", "reason"), BROKEN)
+def test_the_language_holds_nothing_that_cannot_be_read(transcript: str, reason: str) -> None:
+    words, tokens = tokenized(bytewise(transcript))
+    matcher = matcher_of(Case(TOOLS), words)
+    assert not all(matcher.accept(token) for token in tokens)
+
+
+@pytest.mark.parametrize("phase", [StartPhase.CONTENT, StartPhase.REASONING])
+@pytest.mark.parametrize("mode", [ToolMode.AUTO, ToolMode.REQUIRED])
+def test_random_outputs_of_the_language_are_read(mode: ToolMode, phase: StartPhase) -> None:
+    """Whatever is legal: tokens that spell parts of the framing where nobody expects them, cut characters."""
+    pieces = [
+        "\n</parameter>",
+        "\n<parameter=",
+        ">\n",
+        "\n\n",
+        "</",
+        "n</parameter>\n<",
+        "</function>\n",
+    ]
+    pieces += [
+        "<function=",
+        "note",
+        "look_up",
+        "parameter",
+        "city>\n",
+        "\n</parameter>\n<parameter=days",
+    ]
+    words = vocabulary([piece.encode() for piece in pieces])
+    reader = Case(TOOLS, ToolChoice(mode), phase)
+    decoder = reader.decoder(words)
+    for seed in range(8):
+        rng, matcher = random.Random(seed), matcher_of(reader, words)
+        state, published = decoder.start(), list[Piece]()
+        for _ in range(60):
+            row = np.zeros(words.words, dtype=np.int32)
+            assert matcher.fill(row)
+            bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: words.size]
+            legal = [int(token) for token in np.flatnonzero(bits)]
+            longer = [token for token in legal if token >= 256]
+            token = rng.choice(longer if longer and rng.random() < 0.8 else legal)
+            assert matcher.accept(token)
+            if matcher.terminated:
+                break
+            state, pieces = decoder.step(state, token)
+            published += pieces
+        output = joined([*published, *decoder.finish(state)])
+        for _, arguments in output.calls:
+            assert arguments is None or isinstance(json.loads(arguments), dict)

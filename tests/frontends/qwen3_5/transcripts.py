@@ -161,16 +161,22 @@ class Case:
     tools: tuple[Any, ...]
     choice: ToolChoice = BASIC
     phase: StartPhase = StartPhase.CONTENT
-    continued: str | None = None
     constraint: OutputConstraint | None = None
     raw: bool = False
 
+    @property
+    def prompt(self) -> PreparedPrompt:
+        """What declares the tools."""
+        return PreparedPrompt((1,), self.phase, PromptInput(text="x"), read_tools(self.tools))
+
+    @property
+    def request(self) -> OutputRequest:
+        """What is asked of the output."""
+        return OutputRequest(self.constraint, self.choice, self.raw)
+
     def decoder(self, words: Vocabulary) -> FramedDecoder:
         """Over a vocabulary."""
-        prompt = PreparedPrompt(
-            (1,), self.phase, PromptInput(text="x"), read_tools(self.tools), self.continued
-        )
-        return output_decoder(words, prompt, OutputRequest(self.constraint, self.choice, self.raw))
+        return output_decoder(words, self.prompt, self.request)
 
     def published(self, parts: Sequence[bytes | str]) -> list[list[Piece]]:
         """What each token publishes, and the end. States are values: every step is made twice."""
