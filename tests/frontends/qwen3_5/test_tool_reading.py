@@ -369,6 +369,17 @@ def test_a_free_output_that_is_cut_off(cut: str, content: str, calls: list[Any])
     assert Case(TOOLS, FREE).read(bytewise(cut)) == Output(content=content, calls=calls)
 
 
+@pytest.mark.parametrize("parameter", ["city", "days"])
+def test_cut_characters_are_replaced(parameter: str) -> None:
+    """In values as in text, also by a line break that might begin a value's end."""
+    opening = f"\n<function=look_up>\n<parameter={parameter}>\n".encode()
+    parts: list[bytes | str] = [CALL, opening, b"\xf0\x9f", b"\n", b"a\xc3", b"\n</parameter>\n"]
+    parts += [b"</function>\n", END, b"\n", b"\xc3", CALL]
+    output = Case(TOOLS, FREE).read(parts)
+    assert output.calls == [("look_up", f'{{"{parameter}": "\ufffd\\na\ufffd"}}')]
+    assert output.content == "\n\ufffd<tool_call>"
+
+
 # ------------------------------------------------------------------ what cannot be read
 
 TWICE = f"{CALL}\n<function=note>\n" + 2 * "<parameter=any>\n1\n</parameter>\n" + "</function>\n"
