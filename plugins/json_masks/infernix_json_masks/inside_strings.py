@@ -59,7 +59,10 @@ def _counted(
 ) -> NDArray[np.bool_]:
     """Words of any characters; which outer words leave the string with an admitted length."""
     room = None if bounds.maximum is None else bounds.maximum - used
-    if room is None or room >= contents.longest + 1:
+    if row and room is None:
+        found.bases.append(index.inside_row(contents))
+        ends = np.ones(len(contents.outer), dtype=bool)
+    elif room is None or room >= contents.longest + 1:
         if row:
             found.bases.append(index.inner_row(contents, None))
         else:
@@ -92,21 +95,35 @@ def _matched(
     automaton = bounds.automaton
     assert automaton is not None
     states = contents.states(automaton, state)
+
+    def alive() -> Indices:
+        found: Indices = contents.inner[states[contents.inner_node] != 0]
+        return found
+
+    if row and not bounds.bounded:
+        # Open words too, since no length tells them apart: masks in this state then differ by few words.
+        def whole() -> Indices:
+            return np.concatenate((alive(), _open(contents, bounds, used, states)))
+
+        base = index.matched_row(contents, automaton, state, whole, whole=True)
+        found.bases.append(base)
+        ends: NDArray[np.bool_] = automaton.source.accepting[states[contents.outer_node]]
+        return ends
     certain = contents.longest if not bounds.bounded else bounds.free - used
     if bounds.maximum is None and bounds.free == bounds.cap:
         certain = contents.longest
     if certain >= 0:
         if row:
-            base = index.matched_row(contents, automaton, state, states)
+            base = index.matched_row(contents, automaton, state, alive, whole=False)
             if certain < contents.longest:
                 base = base & index.inner_row(contents, certain)
                 found.own_rows += 1
             found.bases.append(base)
         else:
-            alive = states[contents.inner_node] != 0
+            fits = states[contents.inner_node] != 0
             if certain < contents.longest:
-                alive &= contents.inner_length <= certain
-            found.groups.append(contents.inner[alive])
+                fits &= contents.inner_length <= certain
+            found.groups.append(contents.inner[fits])
     if certain < contents.longest:
         most = contents.longest
         if bounds.maximum is not None:
@@ -120,7 +137,7 @@ def _matched(
         else:
             found.groups.append(chosen)
     found.groups.append(_open(contents, bounds, used, states))
-    ends: NDArray[np.bool_] = automaton.source.accepting[states[contents.outer_node]]
+    ends = automaton.source.accepting[states[contents.outer_node]]
     if bounds.maximum is not None:
         ends &= contents.outer_length <= bounds.maximum - used
     if used < bounds.minimum:

@@ -67,13 +67,16 @@ _ARGUMENTS = (
 _DECLARED = {
     "type": "object",
     "properties": {
-        name: {"type": kind} for name, kind in (("n", "integer"), ("l", "array"), ("o", "object"))
+        "n": {"type": "integer"},
+        "l": {"type": "array"},
+        "o": {"type": "object"},
+        "s": {"type": "string", "maxLength": 100},
     },
     "additionalProperties": False,
 }
 _SPACED = (
     b'<parameter=n>\n12\n</parameter>\n<parameter=l>\n["a", 1, true, {"b": "c"}]\n</parameter>\n'
-    b'<parameter=o>\n{"a": "b", "c": [1, ["d"]], "e": {"f": 1}}\n</parameter>\n</f>',
+    b'<parameter=o>\n{"a": "b", "c": [1, ["d"]], "e": {"f": 1}}\n</parameter>\n<parameter=s>\na\n</parameter>\n</f>',
 )
 _FRAMING = MemberFraming(b"<parameter=", b">\n", b"\n</parameter>", b"\n")
 
@@ -136,11 +139,12 @@ class JsonMasks:
         """Reads the vocabulary's words, and what all of JSON and the formats make of them; some seconds for
         248 thousand tokens.
         """
+        self.index.any_row(frozenset())
         self._walk(Content(JsonObject()), _SAMPLE)
         self._walk(Content(JsonObject(compact=True)), _SAMPLE[1:2])
         end = Literal(b"</f>")
         self._walk(sequence(Members(_FRAMING), end), _ARGUMENTS)
-        self._walk(sequence(Members(_FRAMING, JsonSchema.of(_DECLARED)), end), _SPACED)
+        self._walk(sequence(Members(_FRAMING, JsonSchema.of(_DECLARED), ("s",)), end), _SPACED)
         for name, sample in _FORMATTED.items():
             self._walk(Content(JsonSchema.of({"type": "string", "format": name})), (sample,))
 

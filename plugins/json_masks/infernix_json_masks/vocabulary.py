@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from infernix_core.interfaces.mask_provider import MaskRow
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_json_masks.automata import TextAutomaton
-from infernix_json_masks.contents import Nodes, StringContents
+from infernix_json_masks.contents import StringContents
 from infernix_json_masks.tokens import Indices, Words
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class TokenIndex:
 
     vocabulary: Vocabulary
     _rows: dict[int, list[MaskRow]] = field(init=False, factory=dict)
-    _matched: OrderedDict[tuple[int, int, int], tuple[TextAutomaton, MaskRow]] = field(
+    _inside: dict[int, MaskRow] = field(init=False, factory=dict)
+    _matched: OrderedDict[tuple[int, int, int, bool], tuple[TextAutomaton, MaskRow]] = field(
         init=False, factory=OrderedDict
     )
     _any: dict[frozenset[int], MaskRow] = field(init=False, factory=dict)
@@ -80,6 +82,17 @@ class TokenIndex:
         rows = self._length_rows(contents)
         return rows[-1 if most is None else min(most, len(rows) - 1)]
 
+    def inside_row(self, contents: StringContents) -> MaskRow:
+        """The inner and the open words of all tokens' contents."""
+        found = self._inside.get(id(contents))
+        if found is None:
+            found = self.inner_row(contents, None) | self.row_of(
+                self.words.numbers_of(contents.open)
+            )
+            found.setflags(write=False)
+            found = self._inside.setdefault(id(contents), found)
+        return found
+
     def _length_rows(self, contents: StringContents) -> list[MaskRow]:
         """Per greatest number of characters, the inner words of at most so many."""
         found = self._rows.get(id(contents))
@@ -95,14 +108,28 @@ class TokenIndex:
         return found
 
     def matched_row(
-        self, contents: StringContents, automaton: TextAutomaton, state: int, states: Nodes
+        self,
+        contents: StringContents,
+        automaton: TextAutomaton,
+        state: int,
+        words: Callable[[], Indices],
+        *,
+        whole: bool,
     ) -> MaskRow:
-        """The inner words behind which an automaton is alive."""
-        key = id(contents), id(automaton), state
+        """The words behind which an automaton is alive, as a row of bits.
+
+        Args:
+            contents: Of all tokens.
+            automaton: What they are read by.
+            state: Where it starts.
+            words: Gives them, the first time.
+            whole: Open words are among them.
+        """
+        key = id(contents), id(automaton), state, whole
         found = self._matched.get(key)
         if found is not None:
             return found[1]
-        row = self.row_of(self.words.numbers_of(contents.inner[states[contents.inner_node] != 0]))
+        row = self.row_of(self.words.numbers_of(words()))
         self._matched[key] = automaton, row
         while len(self._matched) > 1 and len(self._matched) * row.nbytes > _ROWS_KEPT:
             try:
@@ -129,7 +156,8 @@ class TokenIndex:
     @property
     def memory_size(self) -> int:
         """Approximate bytes of what is shared by all grammars."""
-        rows = sum(map(len, self._rows.values())) + len(self._matched) + len(self._any)
+        rows = sum(map(len, self._rows.values())) + len(self._inside)
+        rows += len(self._matched) + len(self._any)
         lists = sum(words.memory_size for words in list(self._lists.values()))
         own = self.words.memory_size + lists + self.summary_bytes
         return own + rows * 4 * self.vocabulary.words
