@@ -24,6 +24,10 @@ MAX_DIGITS = 17
 _ROUND_UP = Context(prec=MAX_DIGITS, rounding=ROUND_CEILING, Emin=-9999, Emax=9999)
 
 
+class Unwritten(UnsupportedSchema):
+    """A range holds numbers, but none that has a text."""
+
+
 @frozen
 class Bound:
     """One limit of a range, exact as it is written, and the keyword that sets it."""
@@ -108,7 +112,7 @@ def integer_shape(
 
     Raises:
         UnsatisfiableSchema: The range holds no integer, or no multiple.
-        UnsupportedSchema: It holds such integers, but none of 64 bits.
+        Unwritten: It holds such integers, but none of 64 bits.
     """
     shape = _integers(lower, upper)
     if step is None:
@@ -127,16 +131,14 @@ def number_shape(lower: Bound | None, upper: Bound | None, step: Step | None = N
 
     Raises:
         UnsatisfiableSchema: The range is empty, or holds no multiple.
-        UnsupportedSchema: It holds numbers, but none that can be written. Whether a multiple can be written
-            is left to the texts.
+        Unwritten: It holds numbers, but none that can be written. Whether a multiple can be written is left
+            to the texts.
     """
     found = number_range(lower, upper)
     if step is None:
         return NumberShape(found)
     if lower is not None and upper is not None:
-        low, high = Fraction(lower.value) / step.value, Fraction(upper.value) / step.value
-        first = math.floor(low) + 1 if lower.exclusive else math.ceil(low)
-        last = math.ceil(high) - 1 if upper.exclusive else math.floor(high)
+        first, last = _factors(lower, upper, step)
         if first > last:
             raise UnsatisfiableSchema(
                 f"the range holds no multiple of {step.decimal()}", location=step.location
@@ -144,12 +146,43 @@ def number_shape(lower: Bound | None, upper: Bound | None, step: Step | None = N
     return NumberShape(found, step.decimal())
 
 
+def check_fractions(lower: Bound | None, upper: Bound | None, step: Step | None) -> None:
+    """Refuses a range that holds numbers, or multiples, but none that has a fraction.
+
+    Raises:
+        UnsatisfiableSchema: All that it holds are integers.
+    """
+    if step is not None and step.value.denominator == 1:
+        raise UnsatisfiableSchema("no multiple has a fraction", location=step.location)
+    if lower is None or upper is None:
+        return
+    # Between two numbers there are fractions, and of two neighbouring multiples at most one is an integer.
+    if step is not None:
+        first, last = _factors(lower, upper, step)
+        whole = first == last and (first * step.value).denominator == 1
+    else:
+        whole = lower.value == upper.value and lower.value % 1 == 0
+    if whole:
+        raise UnsatisfiableSchema(
+            "the only number in the range is an integer", location=upper.location
+        )
+
+
+def _factors(lower: Bound, upper: Bound, step: Step) -> tuple[int, int]:
+    """What the least and the greatest multiple of a range are multiples by."""
+    low, high = Fraction(lower.value) / step.value, Fraction(upper.value) / step.value
+    return (
+        math.floor(low) + 1 if lower.exclusive else math.ceil(low),
+        math.ceil(high) - 1 if upper.exclusive else math.floor(high),
+    )
+
+
 def _integers(lower: Bound | None, upper: Bound | None) -> IntegerShape:
     """The 64-bit integers of a range.
 
     Raises:
         UnsatisfiableSchema: The range holds no integer.
-        UnsupportedSchema: It holds integers, but none of 64 bits.
+        Unwritten: It holds integers, but none of 64 bits.
     """
     least = _first_integer(lower)
     greatest = INT64[1] if upper is None else -_first_integer(_mirrored(upper))
@@ -158,9 +191,7 @@ def _integers(lower: Bound | None, upper: Bound | None) -> IntegerShape:
     if least > INT64[1] or greatest < INT64[0]:
         outside = lower if least > INT64[1] else upper
         assert outside is not None
-        raise UnsupportedSchema(
-            "the range holds no signed 64-bit integer", location=outside.location
-        )
+        raise Unwritten("the range holds no signed 64-bit integer", location=outside.location)
     return IntegerShape(max(least, INT64[0]), min(greatest, INT64[1]))
 
 
@@ -169,7 +200,7 @@ def number_range(lower: Bound | None, upper: Bound | None) -> NumberRange | None
 
     Raises:
         UnsatisfiableSchema: The range is empty.
-        UnsupportedSchema: It holds numbers, but none that can be written.
+        Unwritten: It holds numbers, but none that can be written.
     """
     if lower is None and upper is None:
         return None
@@ -188,7 +219,7 @@ def number_range(lower: Bound | None, upper: Bound | None) -> NumberRange | None
     if not written and integers is None:
         bound = upper if upper is not None else lower
         assert bound is not None
-        raise UnsupportedSchema(
+        raise Unwritten(
             f"no number of at most {MAX_DIGITS} digits lies in the range", location=bound.location
         )
     return NumberRange(least if written else None, greatest if written else None, integers)

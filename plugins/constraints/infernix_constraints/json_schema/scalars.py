@@ -15,7 +15,9 @@ from infernix_constraints.json_schema.number_texts import integer_texts, number_
 from infernix_constraints.json_schema.numbers import (
     Bound,
     Step,
+    Unwritten,
     admits,
+    check_fractions,
     highest,
     integer_shape,
     lowest,
@@ -99,19 +101,26 @@ def number_shapes(alternative: tuple[Assertions, ...]) -> list[IntegerShape | Nu
         ]
     gaps = _gaps(alternative, lower, upper)
     found: list[IntegerShape | NumberShape] = []
-    reason: UnsatisfiableSchema | UnsupportedSchema | None = None
+    empty: UnsatisfiableSchema | None = None
+    unwritten: Unwritten | None = None
     for kind in kinds:
         below = lower
         for above in (*gaps, upper):
+            # Some intervals may be empty, and numbers without a text are left out of every schema. One whose
+            # texts cannot be built has texts, so it refuses the schema whatever the others hold.
             try:
                 found.append(kind.shape(below, above))
-            except (UnsatisfiableSchema, UnsupportedSchema) as error:
-                reason = error  # of several intervals, some may be empty
+            except UnsatisfiableSchema as error:
+                empty = error
+            except Unwritten as error:
+                unwritten = error
             below = above
-    if not found:
-        assert reason is not None
-        raise reason
-    return found
+    if found:
+        return found
+    if unwritten is not None:
+        raise UnsupportedSchema(unwritten.message, location=unwritten.location) from unwritten
+    assert empty is not None
+    raise empty
 
 
 def _not_told(location: Location) -> UnsupportedSchema:
@@ -149,7 +158,8 @@ class _Kind:
 
         Raises:
             UnsatisfiableSchema: There are none.
-            UnsupportedSchema: There are, but none that can be written.
+            Unwritten: There are, but none that can be written.
+            UnsupportedSchema: Their texts take too many states.
         """
         if self.integral:
             excluded = None if self.excluded is None else self.excluded.decimal()
@@ -158,6 +168,8 @@ class _Kind:
             )
         else:
             shape = evolve(number_shape(lower, upper, self.step), fractional=self.fractional)
+            if self.fractional:
+                check_fractions(lower, upper, self.step)
         last = self.excluded or self.step
         if last is None and not self.fractional:
             return shape
@@ -172,7 +184,7 @@ class _Kind:
         if texts.empty:
             if self.excluded is not None:
                 raise UnsatisfiableSchema("the range holds only multiples", location=location)
-            raise UnsupportedSchema("nothing in the range can be written", location=location)
+            raise Unwritten("nothing in the range can be written", location=location)
         return shape
 
 

@@ -46,6 +46,15 @@ def check(schema, accepted, refused, draft: int = 2020) -> None:
         ({"type": "integer", "multipleOf": 1.5}, [3, -3, 0], [1, 2, 1.5]),
         ({"not": {"type": "integer"}}, [1.5, "x", None], [1, 2.0]),
         ({"not": {"multipleOf": 3}}, [1, 1.5, -4], [3, 0, 6.0, "x"]),
+        # No fraction is a multiple of 3, but integers are.
+        ({"multipleOf": 3, "not": {"multipleOf": 2}}, [3, -9], [2, 6, 4.5]),
+        # What no schema writes beyond a number that is left out: integers of more bits, and more digits.
+        ({"type": "integer", "not": {"const": 2**63 - 1}}, [2**63 - 2, -(2**63)], [2**63 - 1]),
+        (
+            {"type": "number", "not": {"enum": [1, 1.0000000000000002]}},
+            [1.0000000000000004, 0],
+            [1, 1.0000000000000002],
+        ),
         ({"oneOf": [{"multipleOf": 3}, {"multipleOf": 5}], "type": "integer"}, [3, 5], [15, 1]),
         ({"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]}, [1, 2.5], [2, 1.5]),
         ({"minimum": 1.5, "exclusiveMaximum": 3}, [1.5, 2, 2.99, "x"], [1.49, 3]),

@@ -124,6 +124,13 @@ def test_what_stands_beside_a_reference_is_ignored_and_noted_up_to_draft_07():
         ({"type": "number", "not": {"multipleOf": 0.5}}, "/not", "multipleOf"),
         ({"not": {"anyOf": [{"multipleOf": 3}, {"multipleOf": 2}]}}, "/not/anyOf/0", "multipleOf"),
         ({"type": "integer", "multipleOf": 123456789}, "", "multipleOf"),
+        # A part of the numbers can be told: 0 of the first, the fractions of the second.
+        (
+            {"type": "integer", "minimum": 0, "multipleOf": 999983, "not": {"const": 999983}},
+            "",
+            "multipleOf",
+        ),
+        ({"type": "number", "not": {"multipleOf": 999983}}, "/not", "multipleOf"),
         ({"not": {"patternProperties": {"a": {"type": "null"}}}}, "/not", "patternProperties"),
         ({"not": {"additionalProperties": {"type": "null"}}}, "/not", "additionalProperties"),
         ({"not": {"const": [1]}}, "/not", "const"),
@@ -153,6 +160,12 @@ def test_what_stands_beside_a_reference_is_ignored_and_noted_up_to_draft_07():
         ({"type": "integer", "maximum": -1e30}, "", "maximum"),
         # Not empty, but too narrow for a text of 17 digits that is read back within it.
         ({"exclusiveMinimum": 1, "exclusiveMaximum": 1.0000000000000002}, "", "exclusiveMaximum"),
+        # The last interval is empty, but the first is not.
+        (
+            {"minimum": 1, "maximum": 1.0000000000000002, "not": {"enum": [1, 1.0000000000000002]}},
+            "/not",
+            "enum",
+        ),
     ],
 )
 def test_unsupported_values(schema, pointer, keyword):
@@ -237,6 +250,12 @@ def test_invalid_schemas(schema, pointer, keyword):
             {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 3, "multipleOf": 3},
             "",
             "multipleOf",
+        ),
+        ({"type": "number", "multipleOf": 3, "not": {"type": "integer"}}, "/not", "type"),
+        (
+            {"type": "number", "minimum": 1, "maximum": 1, "not": {"type": "integer"}},
+            "/not",
+            "type",
         ),
         ({"type": "object", "minProperties": 2, "maxProperties": 1}, "", "maxProperties"),
         ({"type": "object", "required": ["b"], "propertyNames": {"pattern": "^a"}}, "", "required"),
