@@ -26,30 +26,14 @@ from infernix_constraints.json_schema.expansion import (
     Expander,
     Expansion,
 )
-from infernix_constraints.json_schema.languages import Test, too_many_states
 from infernix_constraints.json_schema.values import Identity, Value, identity
 from infernix_constraints.strings.limits import MAX_STATES
 from infernix_core.errors import Location, UnsatisfiableSchema, UnsupportedSchema
 
 #: Intersections of two schemas in one reduction.
 MAX_MERGES = 16384
-#: States of the patterns and formats of one schema, and an eighth of those that their products may have.
-MAX_TEST_STATES = 65_536
 #: Branches of a choice from which on those that list values become one.
 MERGED_BRANCHES = 8
-
-
-@define(eq=False)
-class Effort:
-    """What one reduction has spent on tests of strings.
-
-    Attributes:
-        states: States so far.
-        tests: The tests that are counted among them.
-    """
-
-    states: int = 0
-    tests: set[Test] = field(factory=set)
 
 
 @define(eq=False)
@@ -61,13 +45,11 @@ class Conjunctions:
         evaluation: Decides values.
         exclusive: Turns the positions of a oneOf into conjunctions of which at least one applies exactly
             when one of the positions does. None reads it as anyOf, which admits more.
-        effort: What the tests of strings have taken so far.
     """
 
     document: SchemaDocument
     evaluation: Evaluation
     exclusive: Callable[[Assertions, tuple[Key, ...]], tuple[Conjunction, ...]] | None = None
-    effort: Effort = field(factory=Effort)
     merges: int = field(init=False, default=0)
     _expanded: dict[Conjunction, Expansion] = field(init=False, factory=dict)
     _merged: dict[tuple[Key, int], tuple[Conjunction, ...]] = field(init=False, factory=dict)
@@ -165,15 +147,11 @@ class Conjunctions:
             UnsupportedSchema: There were too many.
         """
         tests = dict.fromkeys(chain.from_iterable(each.tests for each in alternative))
-        effort, product = self.effort, 1
+        effort, product = self.evaluation.effort, 1
         for test in tests:
-            if effort.states > MAX_TEST_STATES:
-                raise too_many_states(test.location)
-            states = test.automaton.states
-            if test not in effort.tests:
-                effort.tests.add(test)
-                effort.states += states
-            product = min(product * states, MAX_STATES)
+            effort.check(test.location)
+            effort.count(test)
+            product = min(product * test.automaton.states, MAX_STATES)
         if len(tests) > 1:
             effort.states += product // 8  # few of the pairs of states are reached as a rule
 

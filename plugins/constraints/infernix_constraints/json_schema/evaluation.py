@@ -15,6 +15,7 @@ from infernix_constraints.json_schema.assertions import (
     negation_of,
 )
 from infernix_constraints.json_schema.document import SchemaDocument
+from infernix_constraints.json_schema.languages import Effort
 from infernix_constraints.json_schema.numbers import admits, is_multiple
 from infernix_constraints.json_schema.values import (
     ArrayValue,
@@ -36,9 +37,14 @@ class Evaluation:
 
     Each check is a generator that yields the goals it depends on and is sent their verdicts, so that
     depth is kept on a list and not on Python's stack.
+
+    Attributes:
+        document: The document.
+        effort: What the tests of strings have taken so far, here and where strings are described.
     """
 
     document: SchemaDocument
+    effort: Effort = field(init=False, factory=Effort)
     _verdicts: dict[tuple[int, Key], bool] = field(init=False, factory=dict)
     _values: list[Value] = field(init=False, factory=list)
 
@@ -89,6 +95,12 @@ class Evaluation:
         if key.startswith("!"):
             return not (yield value, negation_of(key))
         found = self.document.assertions(key)
+        if isinstance(value, str):
+            for test in found.tests:
+                self.effort.count(test)
+        elif isinstance(value, ObjectValue):
+            for test, _ in found.patterns:
+                self.effort.count(test)
         if not _satisfies_locally(found, value):
             return False
         for goal in self._parts(found, value):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from infernix_constraints.strings.algebra import (
     complement,
@@ -25,6 +25,8 @@ from infernix_constraints.strings.pattern import from_pattern
 from infernix_constraints.strings.texts import has_length_between, of_texts
 from infernix_core.errors import InvalidRegex, Location, UnsupportedSchema
 
+#: States of the patterns and formats of one schema, and an eighth of those that their products may have.
+MAX_TEST_STATES = 65_536
 #: Classes that the patterns of one object may divide the names of its members into.
 MAX_CLASSES = 256
 
@@ -100,6 +102,39 @@ def too_many_states(location: Location | None) -> UnsupportedSchema:
         location=location,
         hint="shorter patterns with smaller repetitions",
     )
+
+
+@define(eq=False)
+class Effort:
+    """What one reduction has spent on tests of strings.
+
+    Attributes:
+        states: States so far.
+        tests: The tests that are counted among them.
+    """
+
+    states: int = 0
+    tests: set[Test] = field(factory=set)
+
+    def check(self, location: Location) -> None:
+        """Refuses to go on where too much was spent.
+
+        Raises:
+            UnsupportedSchema: There are more than ``MAX_TEST_STATES``.
+        """
+        if self.states > MAX_TEST_STATES:
+            raise too_many_states(location)
+
+    def count(self, test: Test) -> None:
+        """Counts the states of a test, once.
+
+        Raises:
+            UnsupportedSchema: There were too many before, or as :attr:`Test.automaton`.
+        """
+        if test not in self.tests:
+            self.check(test.location)
+            self.states += test.automaton.states
+            self.tests.add(test)
 
 
 @contextmanager

@@ -29,8 +29,7 @@ def reduce_schema(source: str) -> ReducedSchema:
     document = SchemaDocument(read_json(source))
     evaluation = Evaluation(document)
     exclusion = Exclusion(document, evaluation)
-    effort = exclusion.draft.conjunctions.effort
-    conjunctions = Conjunctions(document, evaluation, exclusion.exclusive, effort)
+    conjunctions = Conjunctions(document, evaluation, exclusion.exclusive)
     draft = Draft(conjunctions, exclusion.satisfiable)
     draft.reduce(document.conjunction([""]))
     generating = draft.generating()

@@ -102,6 +102,16 @@ HOSTILE = {
             {"type": "string", "pattern": f"(a|b)*a(a|b){{12}}c{{{n + 1}}}"} for n in range(100)
         ]
     },
+    "large patterns beside a value": lambda: {
+        "properties": {
+            f"p{n}": {"const": "x", "pattern": f"(a|b)*a(a|b){{12}}c{{{n + 1}}}|^x$"}
+            for n in range(100)
+        }
+    },
+    "large patterns of a value's names": lambda: {
+        "const": {"ab": 1},
+        "patternProperties": {f"(a|b)*a(a|b){{12}}c{{{n + 1}}}": {} for n in range(100)},
+    },
     "nested repetitions": lambda: {
         "type": "string",
         "pattern": "^(([a-z]{1,1000}){1,1000}){1,1000}$",

@@ -173,6 +173,22 @@ def test_unsupported_values(schema, pointer, keyword):
     assert error.location == Location(pointer=pointer, keyword=keyword)
 
 
+@pytest.mark.parametrize("listed", [{}, {"const": "x"}, {"enum": ["x", "y"]}])
+def test_patterns_take_as_many_states_beside_listed_values(listed):
+    # Each has 8,194 states and a few more. A ninth is looked at no more, for eight of them have more than 65,536.
+    schema = {
+        "properties": {
+            f"p{n}": {"type": "string", "pattern": f"(a|b)*a(a|b){{12}}c{{{n + 1}}}|^x$", **listed}
+            for n in range(10)
+        }
+    }
+    error = refused(schema, UnsupportedSchema)
+    assert error.location.keyword == "pattern"
+    assert "too many states" in error.message
+    del schema["properties"]["p8"], schema["properties"]["p9"]
+    reduce_schema(json.dumps(schema))
+
+
 @pytest.mark.parametrize(
     ("schema", "pointer", "keyword"),
     [
