@@ -1,8 +1,9 @@
-"""Hostile schemas through the masks: refused or served within 5 seconds and 512 MiB, and others do not wait.
+"""Hostile schemas through the masks: refused or served within 512 MiB and 5 seconds, and others do not wait.
 
 Each runs in a process of its own, whose data may grow by 512 MiB from before the schema is read. There a thread
 compiles the schema and walks along the first masks, while another thread, which stands for the rounds of other requests,
-notes how long it was kept from running.
+notes how long it was kept from running. How long all that takes says something on an idle machine only, so the times are
+looked at in the heavy suite.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 
 import pytest
+from attrs import frozen
 
 from tests.plugins.constraints.json_schema.test_hostile import HOSTILE
 
@@ -143,15 +145,18 @@ MORE = {
 FIRST = ("huge bounds", "enum of objects", "items", "constants", "long names")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *MORE,
-        *FIRST,
-        *(pytest.param(name, marks=pytest.mark.heavy) for name in HOSTILE if name not in FIRST),
-    ],
-)
-def test_hostile_schemas(name):
+@frozen
+class Outcome:
+    """How a schema fared: the processor time of its thread and of its longest mask, and the others' longest wait."""
+
+    seconds: float
+    waited: float
+    mask: float
+    verdict: str
+
+
+def outcome(name: str) -> Outcome:
+    """Compiles a schema and walks along its first masks, if it is served."""
     document = {**HOSTILE, **MORE}[name]()
     source = document if isinstance(document, str) else json.dumps(document)
     done = subprocess.run(
@@ -164,8 +169,21 @@ def test_hostile_schemas(name):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    seconds, waited, mask, verdict = done.stdout.split(" ", 3)
-    print(f"{name}: {seconds} s, longest wait {waited} s, longest mask {mask} s, {verdict[:150]}")
+    *times, verdict = done.stdout.split(" ", 3)
+    # Above all by a lack of memory.
     assert not verdict.startswith("died"), done.stderr[-2000:]
-    assert float(seconds) < MAX_SECONDS, verdict
-    assert float(waited) < MAX_WAIT, verdict
+    return Outcome(*map(float, times), verdict)
+
+
+@pytest.mark.parametrize("name", [*MORE, *FIRST])
+def test_hostile_schemas_are_served_or_refused_in_little_memory(name: str):
+    outcome(name)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", [*MORE, *HOSTILE])
+def test_hostile_schemas_are_quick_and_keep_nobody_waiting(name: str):
+    found = outcome(name)
+    print(f"{name}: {found}")
+    assert found.seconds < MAX_SECONDS, found
+    assert found.waited < MAX_WAIT, found

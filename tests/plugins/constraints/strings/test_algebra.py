@@ -1,6 +1,5 @@
 import itertools
 import random
-import time
 
 import pytest
 
@@ -177,14 +176,12 @@ def test_minimal_and_numbered_by_first_appearance(seed):
 
 def test_many_texts():
     chance = random.Random(1)
-    begin = time.process_time()
     texts = [f"user_{number:05}_" + "x" * 88 for number in range(100_000)]
     automaton = of_texts(texts)
     assert automaton.states == 101
     assert len(finite_texts(automaton, 100_000)) == 100_000
     with pytest.raises(TooManyStates, match="65536 states"):
         of_texts(f"{chance.getrandbits(400):x}" for _ in range(100_000))
-    assert time.process_time() - begin < 15  # about 1.5 s alone on its core
     assert of_texts(["a\ud800", "b"]) == of_texts(["b"])
     assert of_texts(["é", "\U0010ffff", "\0", "abc", "ab"]) == from_pattern(
         r"^(é|\u{10FFFF}|\0|abc?)$"

@@ -39,6 +39,7 @@ def test_they_are_small_and_built_once(name):
     assert shortest(automaton) in automaton
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", FORMATS)
 def test_they_are_built_quickly(name):
     if name == "date-time":
