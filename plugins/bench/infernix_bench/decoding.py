@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import field, frozen
 
 from infernix_bench.reference import Reference
 from infernix_bench.report import Column, Report, Stopwatch, median, shown
-from infernix_bench.workload import RECORDS, Bench
-from infernix_core.interfaces.constraints import Grammar
+from infernix_bench.workload import RECORDS, SCHEMA, Bench
+from infernix_core.interfaces.constraints import Grammar, JsonSchema, OutputConstraint
 
 OURS, THEIRS = "infernix", "transformers"
+
+#: What holds the outputs, by name. Masks of the one are asked of xgrammar, those of the other are look-ups.
+CONSTRAINTS: Mapping[str | None, OutputConstraint | None] = {
+    None: None,
+    "gbnf": Grammar(RECORDS),
+    "json schema": JsonSchema(SCHEMA, compact=True),
+}
 
 
 @frozen
@@ -19,12 +26,13 @@ class Case:
     """One way to generate.
 
     Attributes:
+        constraint: Of :data:`CONSTRAINTS`.
         run: Generates, and gives the tokens of each request.
     """
 
     system: str
     requests: int
-    constrained: bool
+    constraint: str | None
     run: Callable[[], Sequence[Sequence[int]]] = field(eq=False)
 
 
@@ -34,12 +42,13 @@ class DecodeRow:
 
     Attributes:
         requests: Requests at once.
+        constraint: What holds the outputs.
         tokens: Tokens of one run, all requests together.
         wall_seconds: Of one run, prompts included; the median.
         cpu_seconds: See ``wall_seconds``.
         tokens_per_second: From the wall time.
         speedup: CPU time of transformers' run over this one's in the same turn, the median; ``None``
-            without a reference.
+            without a reference of the same constraint.
         constraint_cost: CPU time over that of the unconstrained run in the same turn, less 1; ``None`` for
             the unconstrained ones.
         same_tokens: Share of the tokens before the first that differs from transformers'; ``None`` without.
@@ -47,7 +56,7 @@ class DecodeRow:
 
     system: str
     requests: int
-    constrained: bool
+    constraint: str | None
     tokens: int
     wall_seconds: float
     cpu_seconds: float
@@ -75,7 +84,7 @@ def measure(bench: Bench) -> Report:
         columns=(
             Column("system", lambda row: row.system),
             Column("requests", lambda row: str(row.requests)),
-            Column("constraint", lambda row: "records" if row.constrained else "none"),
+            Column("constraint", lambda row: row.constraint or "none"),
             Column("tokens/s", lambda row: f"{row.tokens_per_second:.0f}"),
             Column("wall s", lambda row: f"{row.wall_seconds:.3f}"),
             Column("CPU s", lambda row: f"{row.cpu_seconds:.3f}"),
@@ -89,27 +98,27 @@ def measure(bench: Bench) -> Report:
 
 
 def _cases(bench: Bench, reference: Reference | None) -> list[Case]:
-    grammar = Grammar(RECORDS)
     cases = []
     for count in (1, bench.options.lanes):
         prompts = [prompt.token_ids for prompt in bench.prompts[:count]]
-        for constrained in (False, True):
+        for name, constraint in CONSTRAINTS.items():
 
-            def ours(count: int = count, constrained: bool = constrained) -> list[tuple[int, ...]]:
-                results = bench.generate((grammar if constrained else None,) * count)
-                return [result.token_ids for result in results]
+            def ours(
+                count: int = count, constraint: OutputConstraint | None = constraint
+            ) -> list[tuple[int, ...]]:
+                return [each.token_ids for each in bench.generate((constraint,) * count)]
 
-            cases.append(Case(OURS, count, constrained, ours))
-            if reference is not None:
+            cases.append(Case(OURS, count, name, ours))
+            if reference is not None and name != "json schema":
 
                 def theirs(
                     reference: Reference = reference,
                     prompts: Sequence[Sequence[int]] = prompts,
-                    constrained: bool = constrained,
+                    constrained: bool = name is not None,
                 ) -> list[list[int]]:
                     return reference.generate(prompts, bench.tokens, constrained=constrained)
 
-                cases.append(Case(THEIRS, count, constrained, theirs))
+                cases.append(Case(THEIRS, count, name, theirs))
     return cases
 
 
@@ -118,26 +127,26 @@ def _row(
     times: dict[Case, list[Stopwatch]],
     outputs: dict[Case, Sequence[Sequence[int]]],
 ) -> DecodeRow:
-    def other(system: str, constrained: bool) -> Case | None:
-        wanted = (system, case.requests, constrained)
-        return next((c for c in times if (c.system, c.requests, c.constrained) == wanted), None)
+    def other(system: str, constraint: str | None) -> Case | None:
+        wanted = (system, case.requests, constraint)
+        return next((c for c in times if (c.system, c.requests, c.constraint) == wanted), None)
 
     own = times[case]
     tokens = sum(map(len, outputs[case]))
-    reference, free = other(THEIRS, case.constrained), other(case.system, False)
+    reference, free = other(THEIRS, case.constraint), other(case.system, None)
     speedup = same = cost = None
     if reference is not None:
         pairs = zip(times[reference], own, strict=True)
         speedup = median(theirs.cpu / ours.cpu for theirs, ours in pairs)
         same = _agreement(outputs[reference], outputs[case])
-    if case.constrained and free is not None:
+    if case.constraint is not None and free is not None:
         pairs = zip(own, times[free], strict=True)
         cost = median(constrained.cpu / plain.cpu for constrained, plain in pairs) - 1
     wall = median(watch.wall for watch in own)
     return DecodeRow(
         system=case.system,
         requests=case.requests,
-        constrained=case.constrained,
+        constraint=case.constraint,
         tokens=tokens,
         wall_seconds=wall,
         cpu_seconds=median(watch.cpu for watch in own),

@@ -57,6 +57,9 @@ count ::= "-"? ("0" | [1-9] [0-9]*)
 string ::= "\"" ([^"\\\x00-\x1f] | "\\" ["\\/bfnrt])* "\""
 """
 
+#: The same records as a schema, by which only this engine is measured: the peer's JSON is another language.
+SCHEMA = json.dumps({"type": "array", "minItems": 128, "maxItems": 128, "items": _ITEM})
+
 _TEXTS = (
     "The login page shows an empty screen after the update, reported by Ada Lovelace on Monday.",
     "Please reach Grace Hopper at grace@example.org or under +1 555 0100 before the meeting.",
