@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
 
 from infernix_core.cli import exit_codes, interrupts
 from infernix_core.cli.constraint_options import (
+    OPTIONS,
     add_constraint_arguments,
     constraint_from_arguments,
     explain_constraint,
@@ -20,11 +23,19 @@ from infernix_core.cli.engine_arguments import (
     resolve_model,
 )
 from infernix_core.cli.text_input import checked_argument, read_text, require_one_stdin
+from infernix_core.cli.tool_options import (
+    add_tool_arguments,
+    choice_from_arguments,
+    declared_tools,
+    read_json,
+    tools_from_arguments,
+)
 from infernix_core.descriptors import CliCommand, MaskProviderPlugin
 from infernix_core.errors import (
     InvalidOption,
     InvalidPrompt,
     Location,
+    RequestError,
 )
 from infernix_core.plugins import PluginRegistry
 
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
     from infernix_core.engine.engine import Engine
     from infernix_core.engine.request import RequestOptions
     from infernix_core.interfaces.frontend import PromptInput
+    from infernix_core.interfaces.tools import ToolDeclaration
 
 SAMPLING = {
     "temperature": (float, "softmax temperature; 0 is greedy"),
@@ -67,7 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     thinking.add_argument(
         "--no-thinking", dest="thinking", action="store_false", help="answer at once"
     )
+    parser.add_argument(
+        "--thinking-budget",
+        type=int,
+        metavar="N",
+        help="most tokens of reasoning; then it is closed (default: no limit of its own)",
+    )
     add_constraint_arguments(parser)
+    add_tool_arguments(parser)
     sampling = parser.add_argument_group("sampling (default: the checkpoint's settings)")
     sampling.add_argument("--greedy", action="store_true", help="always the most likely token")
     for name, (kind, text) in SAMPLING.items():
@@ -113,9 +132,12 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         raw_prompt=namespace.raw_prompt,
         grammar_file=namespace.grammar_file,
         json_schema_file=namespace.json_schema_file,
+        tools=namespace.tools,
     )
     constraint = constraint_from_arguments(namespace)
     prompt = _prompt(namespace)
+    declared = declared_tools(prompt.tools, "--tools" if namespace.tools else "--messages")
+    tool_choice = choice_from_arguments(namespace, declared)
     model = resolve_model(namespace.model, registry)
     if constraint is not None:
         provider = registry.create(MaskProviderPlugin, namespace.mask_provider)
@@ -124,7 +146,6 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
     from infernix_core.cli.terminal import StatusLine
     from infernix_core.engine.engine import Engine
     from infernix_core.engine.request import RequestOptions
-    from infernix_core.engine.request_checks import check_request
     from infernix_core.interfaces.sampling import SamplingOptions
 
     sampling = SamplingOptions(
@@ -137,9 +158,11 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         stop=tuple(checked_argument(text, "--stop") for text in namespace.stop),
         stop_token_ids=tuple(namespace.stop_token_id),
         raw_output=namespace.raw_output,
+        tool_choice=tool_choice,
+        thinking_budget=namespace.thinking_budget,
         constraint_stats=namespace.constraint_stats,
     )
-    check_request(options, chat=namespace.raw_prompt is None)
+    _check(options, declared, chat=namespace.raw_prompt is None)
     status = StatusLine()
     status.show("loading the model …")
     try:
@@ -150,6 +173,19 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         status.clear()
 
 
+def _check(options: RequestOptions, declared: Sequence[ToolDeclaration], *, chat: bool) -> None:
+    from infernix_core.engine.request_checks import check_request, check_tools
+
+    try:
+        check_request(options, chat=chat)
+        check_tools(options, declared)
+    except RequestError as error:
+        location, constraint = error.location, options.constraint
+        if location is not None and location.field == "constraint" and constraint is not None:
+            error.location = evolve(location, field=OPTIONS[constraint.kind])
+        raise
+
+
 def _answer(
     engine: Engine,
     prompt: PromptInput,
@@ -157,22 +193,19 @@ def _answer(
     namespace: argparse.Namespace,
     status: StatusLine,
 ) -> int:
-    from infernix_core.cli.terminal import report_lines, same_file, stream_answer
+    from infernix_core.cli.terminal import Answer, report_lines
     from infernix_core.engine.request import FinishReason
 
     status.show("reading the prompt …")
     handle = engine.submit(engine.prepare(prompt), options)
     interrupts.raise_exception()
     try:
-        result = stream_answer(handle, status, quiet=namespace.quiet)
+        result = Answer(status, quiet=namespace.quiet).print(handle)
     except BaseException:
         handle.cancel()
         raise
     finally:
         interrupts.exit_at_once()
-    if not result.text.endswith("\n") and not namespace.quiet and same_file(sys.stdout, sys.stderr):
-        # The report would otherwise stand on the answer's last line.
-        print(file=sys.stderr)
     if namespace.print_token_ids:
         print(" ".join(map(str, result.token_ids)), file=sys.stderr)
     if not namespace.quiet:
@@ -186,45 +219,72 @@ def _answer(
 def _prompt(namespace: argparse.Namespace) -> PromptInput:
     from infernix_core.interfaces.frontend import PromptInput
 
+    if namespace.raw_prompt is not None:
+        for option, given in (
+            ("--thinking", namespace.thinking is not None),
+            ("--tools", namespace.tools is not None),
+        ):
+            if given:
+                raise InvalidOption(
+                    f"a raw prompt has no {option.removeprefix('--')}",
+                    location=Location(field=option),
+                    hint="ask as a chat, with --prompt or --messages",
+                )
+        return PromptInput(text=_argument_or_stdin(namespace.raw_prompt, "--raw-prompt"))
     if namespace.prompt is not None:
         text = _argument_or_stdin(namespace.prompt, "--prompt")
         messages: Any = [{"role": "user", "content": text}]
-        return PromptInput(messages=messages, enable_thinking=namespace.thinking)
-    if namespace.raw_prompt is not None:
-        if namespace.thinking is not None:
-            raise InvalidOption(
-                "a raw prompt has no thinking mode", location=Location(field="--thinking")
-            )
-        return PromptInput(text=_argument_or_stdin(namespace.raw_prompt, "--raw-prompt"))
-    if namespace.messages is not None:
-        document = _json(read_text(namespace.messages, "--messages"))
         tools: Any = ()
-        if isinstance(document, dict):
-            unknown = sorted(document.keys() - {"messages", "tools"})
-            if unknown or "messages" not in document:
-                raise InvalidPrompt(
-                    f"the object has {', '.join(unknown) or 'no messages'}",
-                    location=Location(field="--messages"),
-                    hint="its members are messages and tools",
-                )
-            document, tools = document["messages"], document.get("tools", ())
-        if not isinstance(document, list) or not isinstance(tools, list | tuple):
+    elif namespace.messages is not None:
+        messages, tools = _messages(namespace)
+    else:
+        raise InvalidOption("give a prompt: one of --prompt, --messages and --raw-prompt")
+    return PromptInput(
+        messages=messages,
+        tools=tools or tools_from_arguments(namespace),
+        continue_final=_ends_with_the_assistant(messages),
+        enable_thinking=namespace.thinking,
+    )
+
+
+def _messages(namespace: argparse.Namespace) -> tuple[Any, Any]:
+    """Messages, and tools if they come along."""
+    where = Location(field="--messages")
+    document = read_json(read_text(namespace.messages, "--messages"), "--messages")
+    tools: Any = ()
+    if isinstance(document, dict):
+        unknown = sorted(document.keys() - {"messages", "tools"})
+        if unknown or "messages" not in document:
             raise InvalidPrompt(
-                "messages and tools are JSON arrays", location=Location(field="--messages")
+                f"the object has {', '.join(unknown) or 'no messages'}",
+                location=where,
+                hint="its members are messages and tools",
             )
-        return PromptInput(messages=document, tools=tools, enable_thinking=namespace.thinking)
-    raise InvalidOption("give a prompt: one of --prompt, --messages and --raw-prompt")
+        document, tools = document["messages"], document.get("tools", ())
+    if not isinstance(document, list) or not isinstance(tools, list | tuple):
+        raise InvalidPrompt("messages and tools are JSON arrays", location=where)
+    if tools and namespace.tools is not None:
+        raise InvalidOption(
+            "the messages bring tools of their own",
+            location=Location(field="--tools"),
+            hint="leave out one of them",
+        )
+    if _ends_with_the_assistant(document) and namespace.thinking is not False:
+        raise InvalidPrompt(
+            "the last message is the assistant's, which can be continued only without thinking",
+            location=where,
+            hint="give --no-thinking, or end with a message of the user's or a tool's",
+        )
+    return document, tools
+
+
+def _ends_with_the_assistant(messages: Sequence[Any]) -> bool:
+    last = messages[-1] if messages else None
+    return isinstance(last, dict) and last.get("role") == "assistant"
 
 
 def _argument_or_stdin(value: str, field: str) -> str:
     return read_text("-", field) if value == "-" else checked_argument(value, field)
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidPrompt(f"not JSON: {error}", location=Location(field="--messages")) from None
 
 
 COMMAND = CliCommand(

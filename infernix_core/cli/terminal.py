@@ -5,6 +5,7 @@ Imports the engine's types, and with them torch; commands import this module whe
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TextIO
@@ -15,36 +16,78 @@ from infernix_core.engine.request import (
     GenerationResult,
     TextDelta,
 )
-from infernix_core.interfaces.frontend import Channel
+from infernix_core.interfaces.frontend import (
+    Channel,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
 
 
-def stream_answer(handle: GenerationHandle, status: StatusLine, *, quiet: bool) -> GenerationResult:
-    """Prints deltas as they come: content to stdout, reasoning to stderr."""
-    reasoning = False
-    written = ""
-    for event in handle:
-        if isinstance(event, TextDelta):
-            status.clear()
-            if event.channel is Channel.REASONING:
-                if not quiet:
-                    print(event.text, end="", file=sys.stderr, flush=True)
-                    reasoning = True
-                continue
-            if reasoning:
-                print(file=sys.stderr, flush=True)
-                reasoning = False
-            # Bytes, so that neither the locale nor newline translation changes the answer.
-            sys.stdout.buffer.write(event.text.encode())
-            sys.stdout.buffer.flush()
-            written = event.text
-        elif isinstance(event, GenerationEnd):
-            status.clear()
-            if reasoning:
-                print(file=sys.stderr, flush=True)
-            elif quiet and sys.stdout.isatty() and not written.endswith("\n"):
-                print(flush=True)
-            return event.result
-    raise AssertionError("a handle's last event is its end")
+class Answer:
+    """Prints an answer as it comes: content and calls to stdout, reasoning to stderr.
+
+    Each call is a line of its own, a JSON object with its name and its arguments. A call that the output's end cuts
+    off is an unfinished line.
+    """
+
+    def __init__(self, status: StatusLine, *, quiet: bool) -> None:
+        self._status = status
+        self._quiet = quiet
+        self._reasoning = False
+        self._last = ""
+
+    def print(self, handle: GenerationHandle) -> GenerationResult:
+        """Prints all of it. What comes to a terminal next begins a line."""
+        for event in handle:
+            match event:
+                case TextDelta(Channel.REASONING, text):
+                    self._think(text)
+                case TextDelta(_, text):
+                    self._write(text)
+                case ToolCallStart(_, name):
+                    start = "" if self._last in ("", "\n") else "\n"
+                    name = json.dumps(name, ensure_ascii=False)
+                    self._write(f'{start}{{"name": {name}, "arguments": ')
+                case ToolCallDelta(_, arguments):
+                    # As written by the model; between the parts of JSON a blank means what a line break means.
+                    self._write(arguments.replace("\n", " ").replace("\r", " "))
+                case ToolCallEnd():
+                    self._write("}\n")
+                case GenerationEnd(result):
+                    self._end()
+                    return result
+        raise AssertionError("a handle's last event is its end")
+
+    def _think(self, text: str) -> None:
+        self._status.clear()
+        if not self._quiet:
+            print(text, end="", file=sys.stderr, flush=True)
+            self._reasoning = True
+
+    def _write(self, text: str) -> None:
+        self._status.clear()
+        self._end_reasoning()
+        # Bytes, so that neither the locale nor newline translation changes the answer.
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+        self._last = text[-1:]
+
+    def _end(self) -> None:
+        self._status.clear()
+        self._end_reasoning()
+        if self._last == "\n":
+            return
+        if self._quiet and sys.stdout.isatty():
+            print(flush=True)
+        elif not self._quiet and same_file(sys.stdout, sys.stderr):
+            # The report would otherwise stand on the answer's last line.
+            print(file=sys.stderr, flush=True)
+
+    def _end_reasoning(self) -> None:
+        if self._reasoning:
+            print(file=sys.stderr, flush=True)
+            self._reasoning = False
 
 
 def same_file(one: TextIO, other: TextIO) -> bool:
@@ -72,6 +115,10 @@ def report_lines(result: GenerationResult) -> list[str]:
             f"drafts: {usage.accepted_tokens} of {usage.drafted_tokens} accepted ({share:.0%}) "
             f"in {usage.rounds} rounds"
         )
+    if result.tool_calls:
+        whole = sum(call.arguments_json is not None for call in result.tool_calls)
+        cut = "; the last one was cut off" if whole < len(result.tool_calls) else ""
+        lines.append(f"calls: {whole} complete{cut}")
     report = result.constraint
     if report is not None:
         kept = ""

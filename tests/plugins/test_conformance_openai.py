@@ -16,6 +16,7 @@ from infernix_openai.refused import CHAT, COMPLETIONS
 UNASKED = (
     *("stream_options", "temperature", "top_p", "top_k", "seed", "stop", "stop_token_ids"),
     *("response_format", "structured_outputs", "logit_bias", "constraint_stats"),
+    *("tools", "tool_choice", "parallel_tool_calls", "tool_constraints", "thinking_budget"),
 )
 
 

@@ -23,6 +23,7 @@ from infernix_http.wire_errors import HttpError, wire_error
 _log = logging.getLogger(__name__)
 
 SERVICE = web.AppKey("service", GenerationService)
+OPTIONS = web.AppKey("options", ServerOptions)
 REQUEST_ID = web.RequestKey("request_id", str)
 
 #: A client's own request id, when it is fit for logs and headers.
@@ -50,7 +51,7 @@ def make_app(
         client_max_size=options.max_request_bytes,
         middlewares=[_identify, _answer_errors, _admit(options.api_key)],
     )
-    app[SERVICE] = service
+    app[SERVICE], app[OPTIONS] = service, options
     app.router.add_get("/health", _health)
     owners = {_place(route): "the server" for route in app.router.routes()}
     for adapter in adapters:
@@ -108,6 +109,11 @@ def _place(route: web.AbstractRoute) -> tuple[str, str]:
 def request_id(request: web.Request) -> str:
     """The id under which a request is logged and answered."""
     return request[REQUEST_ID]
+
+
+def server_options(request: web.Request) -> ServerOptions:
+    """The options of the application that a request came to."""
+    return request.app[OPTIONS]
 
 
 def new_request_id() -> str:

@@ -23,6 +23,7 @@ from infernix_core.descriptors import ProtocolPlugin
 from infernix_core.engine.option_checks import impossible
 from infernix_core.engine.options import MIB, EngineOptions
 from infernix_core.errors import InvalidOption, Location, PluginError
+from infernix_core.interfaces.tools import ToolConstraints
 from infernix_core.origins import origin_of
 from infernix_core.plugins import PluginRegistry
 from infernix_http.options import ServerOptions
@@ -97,6 +98,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="output limit of requests that name none (default: what the context leaves)",
     )
+    requests.add_argument(
+        "--tool-constraints",
+        choices=[level.value for level in ToolConstraints],
+        default=server_defaults.tool_constraints.value,
+        help="how much of a tool call is enforced for requests that do not say (default: %(default)s)",
+    )
     thinking = requests.add_mutually_exclusive_group()
     thinking.add_argument(
         "--thinking",
@@ -132,6 +139,7 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
         max_request_bytes=namespace.max_request_bytes,
         api_key=api_key,
         drain_timeout=namespace.drain_timeout,
+        tool_constraints=ToolConstraints(namespace.tool_constraints),
     )
     logging.basicConfig(
         level=namespace.log_level.upper(),

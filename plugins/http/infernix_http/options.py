@@ -6,6 +6,7 @@ from attrs import field, frozen
 
 from infernix_core.engine.options import MIB
 from infernix_core.errors import InvalidOption, Location
+from infernix_core.interfaces.tools import ToolConstraints
 
 
 def _key(value: str | None) -> str | None:
@@ -32,8 +33,10 @@ class ServerOptions:
         api_key: What clients must present; ``None`` lets everybody in. /health needs none. Blanks around it are no
             part of it, as they are none of a header.
         drain_timeout: Seconds that running requests may go on when the application shuts down.
+        tool_constraints: How much of a call is enforced where a request does not say.
     """
 
     max_request_bytes: int = 32 * MIB
     api_key: str | None = field(default=None, converter=_key)
     drain_timeout: float = 30.0
+    tool_constraints: ToolConstraints = ToolConstraints.BASIC

@@ -10,17 +10,17 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from infernix_core.engine.request import (
+    Event,
     FinishReason,
     GenerationEnd,
     GenerationResult,
     GenerationStart,
     RequestOptions,
-    TextDelta,
 )
 from infernix_core.engine.service import Generation, GenerationService
 from infernix_core.errors import EngineUnavailable, RequestError
-from infernix_core.interfaces.frontend import Channel, PromptInput
-from infernix_http.app import request_id
+from infernix_core.interfaces.frontend import PromptInput
+from infernix_http.app import request_id, server_options
 from infernix_http.json_body import read_as
 from infernix_http.sse import EventStream, dump, events
 from infernix_http.wire_errors import wire_error
@@ -42,8 +42,8 @@ class Format(Protocol):
     def first(self, head: Head) -> dict[str, Any] | None:
         """The chunk before any text, if there is one."""
 
-    def delta(self, head: Head, channel: Channel, text: str) -> dict[str, Any]:
-        """A chunk of text."""
+    def piece(self, head: Head, event: Event) -> dict[str, Any] | None:
+        """The chunk of one event in between, if it has one."""
 
     def last(self, head: Head, result: GenerationResult) -> dict[str, Any]:
         """The chunk that says why the text ended."""
@@ -69,7 +69,7 @@ class OpenAIAdapter:
 
         async def chat(request: web.Request) -> web.StreamResponse:
             asked = await read_as(request, lambda body: read_chat(body, service.model_id))
-            return await _answer(request, service, asked, ChatFormat())
+            return await _answer(request, service, asked, ChatFormat(asked.names_one_tool))
 
         async def completions(request: web.Request) -> web.StreamResponse:
             asked = await read_as(request, lambda body: read_completion(body, service.model_id))
@@ -113,7 +113,7 @@ async def _answer(
         """On the preparing thread: a schema may take long to write out."""
         nonlocal source
         made = asked.source()
-        prompt, options = asked.prompt_input(), asked.options(made)
+        prompt, options = asked.prompt_input(), asked.options(made, server_options(request))
         source = made
         return prompt, options
 
@@ -159,8 +159,6 @@ async def _stream(
     async for event in events(generation, stream):
         if isinstance(event, GenerationStart):
             await begin()
-        elif isinstance(event, TextDelta):
-            await stream.send({**form.delta(head, event.channel, event.text), **counted})
         elif isinstance(event, GenerationEnd):
             result = event.result
             if (failure := _failure(result, asked, source)) is not None:
@@ -174,6 +172,8 @@ async def _stream(
             if asked.include_usage:
                 await stream.send(form.counts(head, result))
             await stream.send("[DONE]")
+        elif (chunk := form.piece(head, event)) is not None:
+            await stream.send({**chunk, **counted})
     await stream.close()
     return stream.response
 

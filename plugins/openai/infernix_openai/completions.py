@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infernix_core.engine.request import GenerationResult
-from infernix_core.interfaces.frontend import Channel
+from infernix_core.engine.request import Event, GenerationResult, TextDelta
 from infernix_openai.replies import FINISH, Head, extras, usage
 
 KIND = "text_completion"
@@ -25,9 +24,9 @@ class CompletionFormat:
         """Nothing: nobody has to be introduced."""
         return None
 
-    def delta(self, head: Head, channel: Channel, text: str) -> dict[str, Any]:
-        """A chunk of text; a raw continuation has one channel."""
-        return head.body(KIND, [_choice(text)])
+    def piece(self, head: Head, event: Event) -> dict[str, Any] | None:
+        """A chunk of text; a raw continuation has one channel, and no calls."""
+        return head.body(KIND, [_choice(event.text)]) if isinstance(event, TextDelta) else None
 
     def last(self, head: Head, result: GenerationResult) -> dict[str, Any]:
         """The chunk that says why the text ended."""

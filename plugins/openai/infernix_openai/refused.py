@@ -24,10 +24,8 @@ CHAT: dict[str, tuple[tuple[Any, ...], str]] = {
     **COMMON,
     "logprobs": ((False,), "log probabilities are not given"),
     "top_logprobs": ((0,), "log probabilities are not given"),
-    "tools": (([],), "tools cannot be called yet; ask for JSON with response_format"),
-    "tool_choice": (("none", "auto"), "tools cannot be called yet"),
-    "functions": (([],), "tools cannot be called yet"),
-    "function_call": (("none", "auto"), "tools cannot be called yet"),
+    "functions": (([],), 'use tools: [{"type": "function", "function": {...}}]'),
+    "function_call": (("none", "auto"), "use tool_choice"),
     "modalities": ((["text"],), "the model gives text"),
     "audio": ((), "the model gives text"),
     "prediction": ((), "leave it out"),
@@ -36,11 +34,15 @@ CHAT: dict[str, tuple[tuple[Any, ...], str]] = {
     "web_search_options": ((), "there is no search"),
 }
 
+_CHATS = "a raw text declares no tools; ask /v1/chat/completions"
+
 COMPLETIONS: dict[str, tuple[tuple[Any, ...], str]] = {
     **COMMON,
     "logprobs": ((), "log probabilities are not given"),
     "echo": ((False,), "the prompt is not repeated"),
     "suffix": (("",), "text is continued, not filled in"),
+    "tools": (([],), _CHATS),
+    "tool_choice": (("none", "auto"), _CHATS),
 }
 
 _SOURCES = "put it under structured_outputs, or use response_format for JSON"

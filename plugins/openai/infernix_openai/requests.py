@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from attrs import evolve, frozen
 
@@ -17,8 +17,10 @@ from infernix_core.errors import (
 )
 from infernix_core.interfaces.frontend import PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
+from infernix_core.interfaces.tools import ToolConstraints
 from infernix_http.converter import forbid_unknown_members, make_converter, structure
 from infernix_http.json_body import shown
+from infernix_http.options import ServerOptions
 from infernix_http.wire_errors import HttpError
 from infernix_openai.content import (
     ContentSource,
@@ -30,6 +32,7 @@ from infernix_openai.content import (
     content_source,
 )
 from infernix_openai.refused import CHAT, COMPLETIONS, OTHER_CHAT, OTHER_COMPLETIONS, refuse
+from infernix_openai.tools import check_tools, names_one, read_choice
 
 T = TypeVar("T", bound="CommonRequest")
 
@@ -85,17 +88,25 @@ class CommonRequest:
         return field
 
     def locate(self, error: RequestError, source: ContentSource) -> None:
-        """Locates an engine's error in this request: at the constraint's source, at the prompt, or at the
-        field that it names.
+        """Locates an engine's error in this request: in a tool's schema, at the constraint's source, at the prompt,
+        or at the field that it names.
         """
         location = error.location if error.location is not None else Location()
-        if isinstance(error, ConstraintError):
-            name: str | None = source.path
+        name: str | None
+        if isinstance(error, ConstraintError) and location.tool is not None:
+            name = self.tool_field(location.tool) + (location.pointer or "")
+            location = evolve(location, pointer=None)
+        elif location.field == "constraint" or isinstance(error, ConstraintError):
+            name = source.path if source.constraint is not None else "tools"
         elif location.field is not None:
             name = self.wire_name(location.field)
         else:
             name = self.prompt_field if isinstance(error, InvalidPrompt) else None
         error.location = evolve(location, field=name)
+
+    def tool_field(self, tool: str) -> str:
+        """Where the schema of a tool's arguments stands."""
+        return "tools"
 
     def prompt_input(self) -> PromptInput:
         """The prompt as the engine takes it."""
@@ -105,8 +116,12 @@ class CommonRequest:
         """The constraint; see :func:`infernix_openai.content.content_source`."""
         return content_source(self.response_format, self.structured_outputs, self.compact_json)
 
-    def options(self, source: ContentSource) -> RequestOptions:
+    def options(self, source: ContentSource, server: ServerOptions) -> RequestOptions:
         """The engine's options; what the request leaves out, the engine resolves.
+
+        Args:
+            source: The constraint.
+            server: What holds for requests that do not say.
 
         Raises:
             InvalidOption: Two limits contradict each other.
@@ -142,12 +157,18 @@ class CommonRequest:
 class ChatRequest(CommonRequest):
     """POST /v1/chat/completions. ``messages`` are taken whole; the model's frontend reads them.
 
-    Fields beyond OpenAI's: enable_thinking, preserve_thinking, chat_template_kwargs.
+    Fields beyond OpenAI's: enable_thinking, preserve_thinking, chat_template_kwargs, thinking_budget,
+    tool_constraints.
     """
 
     prompt_field = "messages"
 
     messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    tool_constraints: Literal["basic", "automatic"] | None = None
+    thinking_budget: int | None = None
     reasoning_effort: str | None = None
     enable_thinking: bool | None = None
     preserve_thinking: bool | None = None
@@ -159,8 +180,39 @@ class ChatRequest(CommonRequest):
             return field.replace("template_options", "chat_template_kwargs", 1)
         return super().wire_name(field)
 
+    @property
+    def names_one_tool(self) -> bool:
+        """Whether the one tool that is called was named."""
+        return names_one(self.tool_choice)
+
+    def tool_field(self, tool: str) -> str:
+        """See :class:`CommonRequest`."""
+        names = [declared["function"].get("name") for declared in self.tools or ()]
+        return f"tools[{names.index(tool)}].function.parameters"
+
+    def options(self, source: ContentSource, server: ServerOptions) -> RequestOptions:
+        """See :class:`CommonRequest`.
+
+        Raises:
+            InvalidOption: Two limits contradict each other, or the choice of tools is none.
+        """
+        constraints = server.tool_constraints
+        if self.tool_constraints is not None:
+            constraints = ToolConstraints(self.tool_constraints)
+        choice = read_choice(
+            self.tool_choice,
+            self.tools or (),
+            parallel=self.parallel_tool_calls is not False,
+            constraints=constraints,
+        )
+        return evolve(
+            super().options(source, server),
+            tool_choice=choice,
+            thinking_budget=self.thinking_budget,
+        )
+
     def prompt_input(self) -> PromptInput:
-        """The messages, and how to think.
+        """The messages, the tools, and how to think. A last message of the assistant's is gone on with.
 
         Raises:
             InvalidOption: The ways to ask for thinking contradict each other.
@@ -191,7 +243,11 @@ class ChatRequest(CommonRequest):
                 )
             template["preserve_thinking"] = self.preserve_thinking
         return PromptInput(
-            messages=self.messages, enable_thinking=thinking, template_options=template
+            messages=self.messages,
+            tools=self.tools or (),
+            continue_final=bool(self.messages) and self.messages[-1].get("role") == "assistant",
+            enable_thinking=thinking,
+            template_options=template,
         )
 
 
@@ -239,6 +295,7 @@ def read_chat(body: Mapping[str, Any], model_id: str) -> ChatRequest:
         InvalidOption: A field is missing, unfit, or cannot be given; located.
         HttpError: The model is another.
     """
+    check_tools(body.get("tools"))
     return _read(body, ChatRequest, CHAT, OTHER_CHAT, model_id)
 
 
