@@ -14,34 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from infernix_core.cli.main import main
+from tests.end_to_end.command import assert_one_line
 from tests.end_to_end.test_random_weights import demo_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "NullPointerException in Parser.java at line 88, crashes the build"
 PROMPT = f"Extract file, line, and severity as JSON from: {SENTENCE}"
 SCHEMA = str(ROOT / "docs" / "examples" / "bug-report.schema.json")
-
-
-class Outcome:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def infernix(capfdbinary: pytest.CaptureFixture[bytes]):
-    """Runs the program in this process."""
-
-    def run(*arguments: str) -> Outcome:
-        capfdbinary.readouterr()
-        try:
-            code = main(arguments)
-        except SystemExit as exit_:
-            code = exit_.code
-        captured = capfdbinary.readouterr()
-        return Outcome(code, captured.out.decode(), captured.err.decode())
-
-    return run
 
 
 def test_the_first_command_of_the_readme(infernix) -> None:
@@ -441,11 +420,3 @@ def test_plugins_are_listed(infernix, monkeypatch) -> None:
     monkeypatch.setenv("INFERNIX_LOAD_PLUGINS", "sampling")
     records = json.loads(infernix("plugins", "--json").out)
     assert {r["name"] for r in records if r["status"] == "loaded"} == {"sampling"}
-
-
-def assert_one_line(result: Outcome, expected: str) -> None:
-    assert result.out == ""
-    lines = [line for line in result.err.split("\n") if line]
-    assert len(lines) == 1, result.err
-    assert "error: " in lines[0]
-    assert expected in lines[0], lines[0]
