@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ from attrs import define, evolve, frozen
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
 from infernix_core.interfaces.frontend import PreparedPrompt, PromptInput
+from infernix_core.interfaces.speculative import DraftRow
+from infernix_core.testing.drafters import ScriptedBackend
 from infernix_core.testing.scripted_model import ScriptedTarget, start_of
 from infernix_http.options import ServerOptions
 from infernix_qwen3_5.frontend import Qwen3_5Model
@@ -65,11 +67,21 @@ class Scripted(Qwen3_5Model):
         return evolve(prepared, token_ids=(*prepared.token_ids, start_of(self.vocabulary)))
 
 
-def scripted(model: Any, text: str) -> Scripted:
-    """A model that says ``text``, in which spellings of control tokens are these tokens."""
+#: What a model says: in a text, spellings of control tokens are these tokens; in bytes they are text.
+Said = str | Sequence[str | bytes]
+
+
+def scripted(model: Any, said: Said) -> Scripted:
+    """A model that says this, whatever it is asked."""
     control = model.tokenizer.control
-    pieces = re.split(f"({'|'.join(map(re.escape, control))})", text)
-    script = model.tokenizer.encode_parts([control.get(piece, piece) for piece in pieces])
+    spellings = re.compile(f"({'|'.join(map(re.escape, control))})")
+    parts: list[str | int] = []
+    for part in [said] if isinstance(said, str) else said:
+        if isinstance(part, bytes):
+            parts.append(part.decode())
+        else:
+            parts += [control.get(piece, piece) for piece in spellings.split(part)]
+    script = model.tokenizer.encode_parts(parts)
     fields = {
         name: getattr(model, name)
         for name in ("name", "config", "tokenizer", "template", "checkpoint_sampling")
@@ -117,14 +129,30 @@ class Streamed:
 
 @contextmanager
 def calling(
-    model: Any, text: str, server: ServerOptions | None = None, **options: Any
+    model: Any, said: Said, server: ServerOptions | None = None, *, drafts: int = 0, **options: Any
 ) -> Iterator[Chat]:
-    """A server over a model that says ``text``, and its client."""
+    """A server over a scripted model, and its client.
+
+    Args:
+        model: Whose frontend it has.
+        said: See :data:`Said`.
+        server: Options.
+        drafts: So many tokens are drafted at a time, all of them rightly.
+        **options: Of ``EngineOptions``.
+    """
+    saying = scripted(model, said)
+    script = saying.target.script
+
+    def draft(row: DraftRow) -> Sequence[int]:
+        done = len(row.history) - row.prompt_length
+        return script[done : done + row.limit]
+
     engine = Engine(
-        scripted(model, text),
+        saying,
         mask_provider=next(iter(infernix_mask_providers())).create,
         sampler=next(iter(infernix_samplers())).create(),
-        options=EngineOptions(lanes=2, **options),
+        backend=ScriptedBackend(draft) if drafts else None,
+        options=EngineOptions(lanes=2, **({"draft_tokens": drafts} if drafts else {}), **options),
     )
     with (
         engine,

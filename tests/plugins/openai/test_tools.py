@@ -68,7 +68,10 @@ def test_text_and_calls(talking: Chat) -> None:
 
 
 def test_the_pieces_of_a_stream(talking: Chat) -> None:
-    """Index, id, type and name come once, in a call's first delta; then pieces of arguments."""
+    """Index, id, type and name come once, in a call's first delta; then pieces of arguments.
+
+    vllm-project/vllm#9693, run-llama/llama_index#17927: null as the first delta's arguments breaks clients.
+    """
     chunks = list(talking.create(stream=True, stream_options={"include_usage": True}))
     first, *deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     assert (first.role, first.content, first.tool_calls) == ("assistant", "", None)
@@ -143,6 +146,7 @@ def test_only_allowed_tools_are_called(talking: Chat) -> None:
 
 
 def test_one_call_at_most(talking: Chat) -> None:
+    """vllm-project/vllm#9451, sgl-project/sglang#9696: parallel_tool_calls false was ignored."""
     whole, streamed = talking.both(parallel_tool_calls=False)
     assert [name for name, _ in arguments(whole)] == ["get_weather"]
     assert streamed.arguments == {0: ULM_ARGUMENTS}
@@ -186,7 +190,11 @@ def test_parse_gives_the_callers_class(demo: Engine) -> None:
 
 
 def test_json_or_calls_in_one_turn(demo: Engine) -> None:
-    """With a response format the answer is JSON or calls, and each can come."""
+    """With a response format the answer is JSON or calls, and each can come.
+
+    vllm-project/vllm#39929, ggml-org/llama.cpp#27114: a coin flip and a tool without parameters made tools
+    impossible, or left no grammar at all.
+    """
     form = {
         "type": "json_schema",
         "json_schema": {
@@ -220,6 +228,10 @@ def test_json_or_calls_in_one_turn(demo: Engine) -> None:
 
 @pytest.mark.parametrize("limit", range(1, 40, 3))
 def test_a_cut_answer_says_length_and_has_whole_calls_alone(talking: Chat, limit: int) -> None:
+    """vllm-project/vllm#53269, #58228: a truncated call was reported as tool_calls now and then.
+
+    vllm-project/vllm#55495: the end of a value leaked into truncated arguments.
+    """
     whole, streamed = talking.both(max_tokens=limit)
     complete = talking.ask()
     if whole.finish_reason == "tool_calls":
