@@ -8,19 +8,23 @@ from collections import Counter
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 import torch
 
+from infernix_core.engine.masks import is_legal
 from infernix_core.engine.request import FinishReason, RequestOptions
 from infernix_core.errors import ConstraintDeadEnd
 from infernix_core.interfaces.constraints import Choice, Grammar, JsonObject, JsonSchema, Regex
-from infernix_core.interfaces.frontend import PromptInput
+from infernix_core.interfaces.frontend import OutputRequest, PromptInput
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_core.testing.toy import ToyModel, ToyTarget
+from infernix_json_masks.provider import JsonMaskProvider
 from tests.end_to_end.conftest import WAIT
 from tests.end_to_end.json_prefix import verdict
 from tests.end_to_end.kinds import BUG, PATH, PATH_PATTERN
+from tests.end_to_end.test_tool_walks import demo, toyed
 
 
 def vocabulary_of(texts: list[bytes]) -> Vocabulary:
@@ -130,6 +134,75 @@ def test_9_a_json_object_cut_at_60_tokens_is_a_prefix_and_says_length(toy_engine
     assert result.finish_reason is FinishReason.LENGTH
     assert verdict(result.text.rstrip("\ufffd")) == "prefix"
     assert not result.constraint.complete
+
+
+EDIT = {
+    "type": "object",
+    "properties": {
+        "file": {"type": "string", "maxLength": 16, "pattern": r"^[a-z]+\.java$"},
+        "line": {"type": "integer", "minimum": 1, "maximum": 9999},
+    },
+    "required": ["file", "line"],
+    "additionalProperties": False,
+}
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "edit", "parameters": EDIT, "strict": True}},
+    {"type": "function", "function": {"name": "undo", "parameters": {}}},
+]
+
+
+def test_11_nothing_is_constrained_before_the_trigger_and_everything_after_it() -> None:
+    """The masks: free prose, `<tool_call>`, then only the beginning of a call and the declared names."""
+    vocabulary = demo().vocabulary
+    texts, opens = set(vocabulary.ids(TokenClass.TEXT)), vocabulary.framing["<tool_call>"]
+    prompt = PromptInput(messages=[{"role": "user", "content": "Mend it."}], tools=TOOLS)
+    language = demo().language(demo().prepare(prompt), OutputRequest())
+    assert language is not None
+    matcher = JsonMaskProvider().bind(vocabulary).compile(language).start()
+
+    def legal() -> set[int]:
+        row = np.zeros(vocabulary.words, dtype=np.int32)
+        assert matcher.fill(row)
+        return {token for token in range(vocabulary.size) if is_legal(row, token)}
+
+    for token in demo().tokenizer.encode("I mend it: <function=nope> </function>\n\n"):
+        assert legal() >= texts | {opens} | vocabulary.end_ids
+        assert matcher.accept(token)
+    assert matcher.accept(opens)
+    read = b""
+    while not read.endswith(b">\n"):
+        calls = [f"\n<function={name}>\n".encode() for name in ("edit", "undo")]
+        spelled = {token: vocabulary.token_bytes[token] for token in legal()}
+        assert legal() <= texts
+        for text in spelled.values():
+            # What is legal is on the way to one of the two names, or goes past it.
+            assert any(
+                one.startswith(read + text) or (read + text).startswith(one) for one in calls
+            )
+        token = min(spelled, key=lambda token: (len(spelled[token]), spelled[token]))
+        assert matcher.accept(token)
+        read += spelled[token]
+
+
+def test_11_free_text_then_a_call(toy_engine: Any) -> None:
+    """Whatever the weights: prose that nothing holds, then calls of declared functions with well-formed arguments."""
+    engine = toy_engine(toyed(), queue_limit=100)
+    prompt = PromptInput(messages=[{"role": "user", "content": "Mend it."}], tools=TOOLS)
+    handles = [submit(engine, None, seed=seed, prompt=prompt, max_tokens=300) for seed in range(30)]
+    called: Counter[str] = Counter()
+    for handle in handles:
+        result = handle.wait(WAIT)
+        called["prose"] += bool(result.text)
+        for call in result.tool_calls:
+            if call.arguments_json is None:
+                assert result.finish_reason is FinishReason.LENGTH
+                continue
+            called[call.name] += 1
+            arguments = json.loads(call.arguments_json)
+            assert isinstance(arguments, dict)
+            if call.name == "edit":
+                jsonschema.validate(arguments, EDIT)
+    assert called.keys() == {"prose", "edit", "undo"}
 
 
 def test_12_blanks_are_bounded_however_much_the_model_likes_them(toy_engine: Any) -> None:

@@ -126,6 +126,25 @@ def test_options() -> None:
     assert len(server.log) == 1
 
 
+@pytest.mark.parametrize("level", ["basic", "automatic"])
+def test_tools_need_no_option_and_their_enforcement_has_one(level: str) -> None:
+    """theroyallab/tabbyAPI#479: tool_calls stayed null unless something was configured, and nothing said so."""
+    options = () if level == "basic" else ("--tool-constraints", level)
+    tool: Any = {"type": "function", "function": {"name": "noop", "strict": False}}
+    asked: Any = {"model": "demo", "messages": MESSAGES, "tools": [tool], "max_tokens": 400}
+    with serve(*options) as server, openai.OpenAI(base_url=server.url, api_key="x") as client:
+        named: Any = {"type": "function", "function": {"name": "noop"}}
+        reply = client.chat.completions.create(**asked, tool_choice=named, temperature=0)
+        report = reply.model_extra["constraint"]
+        assert (report["kind"], report["branch"]) == ("tools", "tools")
+        if reply.choices[0].finish_reason == "stop":
+            (call,) = reply.choices[0].message.tool_calls
+            assert call.function.name == "noop"
+            assert isinstance(json.loads(call.function.arguments), dict)
+        reply = client.chat.completions.create(**asked)
+        assert ("constraint" in reply.model_extra) == (level == "basic")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
