@@ -220,6 +220,19 @@ def test_a_strict_schema_is_located_in_its_tool(
     assert "tool 'f'" in str(error)
 
 
+def test_what_the_guide_says_instead_of_a_mixture_can_be_enforced(client: openai.OpenAI) -> None:
+    mixed = {"type": ["string", "integer", "null"]}
+    body = {"model": "demo", "messages": MESSAGES, "max_tokens": 1}
+    for parameters in (
+        {**closed(a={"type": "string"}), "required": []},
+        closed(a={"type": "array", "items": mixed, "minItems": 1, "maxItems": 1}),
+        closed(a=closed(value=mixed)),
+        closed(a={"type": ["integer", "null"]}),
+    ):
+        asked = {**body, "tools": strict(parameters)}
+        assert client.post("/chat/completions", body=asked, cast_to=object)
+
+
 def test_what_is_not_strict_is_a_hint(client: openai.OpenAI) -> None:
     for parameters, _ in UNENFORCEABLE:
         body = {"model": "demo", "messages": MESSAGES, "max_tokens": 1}

@@ -27,6 +27,7 @@ from tests.plugins.openai.calling import (
     call,
     calling,
 )
+from tests.plugins.serving import serving
 
 SCHEMA = WEATHER["function"]["parameters"]
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
@@ -334,6 +335,35 @@ def test_a_thinking_budget(client: openai.OpenAI) -> None:
         lengths.append(len(reasoning))
         assert reply.choices[0].message.content
     assert lengths[0] < lengths[1]
+
+
+@pytest.mark.parametrize("said", ["", "I call it.\n\n"])
+def test_a_call_that_a_message_begins_comes_back_whole(demo: Engine, said: str) -> None:
+    """`<tool_call>` is the token there; what the message says before it is not said again."""
+    begun, rest = ULM[:40], ULM[40:]
+    messages = [*MESSAGES, {"role": "assistant", "content": said + begun}]
+    with calling(demo.model, rest) as chat:
+        whole, streamed = chat.both(messages=messages, reasoning_effort="none")
+    assert [one.function.arguments for one in whole.message.tool_calls] == [ULM_ARGUMENTS]
+    assert streamed.arguments == {0: ULM_ARGUMENTS}
+    assert whole.message.content is None
+    assert whole.finish_reason == streamed.finish_reason == "tool_calls"
+
+
+def test_a_server_without_thinking_continues_without_being_told(demo: Engine) -> None:
+    messages: Any = [*MESSAGES, {"role": "assistant", "content": '{"a":'}]
+    asked: Any = {"model": "demo", "messages": messages, "max_tokens": 3}
+    for thinking in (False, True, None):
+        with (
+            serving(demo, model_id="demo", enable_thinking=thinking) as server,
+            openai.OpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+        ):
+            if thinking is False:
+                assert client.chat.completions.create(**asked).usage.completion_tokens
+                continue
+            with pytest.raises(openai.BadRequestError) as caught:
+                client.chat.completions.create(**asked)
+            assert caught.value.code == "invalid_prompt"
 
 
 def test_a_last_message_of_the_assistants_is_gone_on_with(client: openai.OpenAI) -> None:
