@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -29,6 +30,7 @@ from tests.plugins.openai.calling import (
 )
 from tests.plugins.serving import serving
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 SCHEMA = WEATHER["function"]["parameters"]
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
@@ -137,6 +139,9 @@ def test_none_calls_nothing(talking: Chat) -> None:
     assert not streamed.pieces
     assert whole.message.content == streamed.content
     assert whole.message.content.startswith("Let me see.\n\n")
+    # Where no tool may be called, every constraint has the content for itself.
+    free: Any = {"extra_body": {"structured_outputs": {"regex": "[a-z]{3}"}}}
+    assert len(talking.ask(tool_choice="none", **free).message.content) == 3
 
 
 def test_only_allowed_tools_are_called(talking: Chat) -> None:
@@ -188,6 +193,78 @@ def test_parse_gives_the_callers_class(demo: Engine) -> None:
         )
     (one,) = reply.choices[0].message.tool_calls
     assert one.function.parsed_arguments == Weather(city="Ulm", days=3)
+
+
+def test_the_streaming_helper_parses_strict_arguments(demo: Engine) -> None:
+    with (
+        calling(demo.model, call("Weather", city="Ulm", days="3")) as chat,
+        chat.client.chat.completions.stream(
+            model="demo", messages=MESSAGES, tools=[openai.pydantic_function_tool(Weather)]
+        ) as stream,
+    ):
+        for event in stream:
+            if event.type == "tool_calls.function.arguments.done":
+                assert event.parsed_arguments == Weather(city="Ulm", days=3)
+        (one,) = stream.get_final_completion().choices[0].message.tool_calls
+    assert one.function.parsed_arguments == Weather(city="Ulm", days=3)
+
+
+def test_parse_says_when_a_call_was_cut(calls_alone: Chat) -> None:
+    with pytest.raises(openai.LengthFinishReasonError):
+        calls_alone.client.chat.completions.parse(
+            model="demo", messages=MESSAGES, tools=[WEATHER], max_completion_tokens=20
+        )
+
+
+def test_a_result_then_thinking_then_json_with_tools_still_active(client: openai.OpenAI) -> None:
+    """A whole turn under one matcher: thoughts, then the record or another call, whatever the model prefers."""
+    tools = json.loads((EXAMPLES / "tools.json").read_text("utf-8"))
+    log = "[ERROR] billing-api: returned 503 after 1200 ms"
+    function = {"name": "read_file", "arguments": '{"path": "logs/app.log"}'}
+    record = {
+        "type": "object",
+        "properties": {
+            "level": {"enum": ["INFO", "WARN", "ERROR"]},
+            "service": {"type": "string", "maxLength": 24},
+            "code": {"type": "integer", "minimum": 100, "maximum": 599},
+        },
+        "required": ["level", "service", "code"],
+        "additionalProperties": False,
+    }
+    asked: Any = {
+        "model": "demo",
+        "messages": [
+            {
+                "role": "user",
+                "content": "Read logs/app.log and extract level, service, and code as JSON",
+            },
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": log},
+        ],
+        "tools": tools,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "record", "schema": record},
+        },
+        "extra_body": {"enable_thinking": True, "thinking_budget": 60},
+        "temperature": 0,
+        "max_tokens": 400,
+    }
+    whole, streamed = Chat(client, None).both(**asked)  # type: ignore[arg-type]
+    assert whole.message.model_extra["reasoning_content"]
+    assert whole.finish_reason == streamed.finish_reason
+    assert (whole.message.content or "") == streamed.content
+    if whole.finish_reason == "stop":
+        jsonschema.validate(json.loads(whole.message.content), record)
+    else:
+        assert not whole.message.content
+        schemas = {one["function"]["name"]: one["function"]["parameters"] for one in tools}
+        for name, values in arguments(whole):
+            jsonschema.validate(values, schemas[name])
 
 
 def test_json_or_calls_in_one_turn(demo: Engine) -> None:
