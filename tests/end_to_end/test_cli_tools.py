@@ -148,7 +148,7 @@ def test_none_calls_nothing_and_frees_the_content(infernix: Infernix, file: File
 def test_json_or_calls(infernix: Infernix, file: File) -> None:
     result = infernix(
         "generate", "--prompt", PROMPT, "--tools", file([STRICT]), "--json-object", "--greedy",
-        "--max-tokens", "300",
+        "--compact-json", "--max-tokens", "300",
     )  # fmt: skip
     assert result.code in (0, 3)
     if result.code == 0:

@@ -399,19 +399,28 @@ def test_a_free_call_is_read_too(demo: Engine) -> None:
     assert whole.finish_reason == streamed.finish_reason == "tool_calls"
 
 
-def test_a_thinking_budget(client: openai.OpenAI) -> None:
-    asked: Any = {"model": "demo", "messages": MESSAGES, "temperature": 0, "max_tokens": 200}
-    thinking: Any = {"enable_thinking": True}
-    lengths = []
-    for budget in (0, 4):
-        reply = client.chat.completions.create(
-            **asked, extra_body={**thinking, "thinking_budget": budget}
-        )
-        reasoning = reply.choices[0].message.model_extra["reasoning_content"]
-        assert reasoning.endswith("based on the thinking directly now.")
-        lengths.append(len(reasoning))
-        assert reply.choices[0].message.content
-    assert lengths[0] < lengths[1]
+def test_a_thinking_budget(demo: Engine) -> None:
+    """Used up, it closes the thoughts with the family's words; unused, it does nothing."""
+    closing = "directly now."
+    with calling(demo.model, "why " * 100) as chat:
+        for tools in ([], TOOLS):
+            lengths = []
+            for budget in (0, 1, 7):
+                thinking = {"enable_thinking": True, "thinking_budget": budget}
+                asked: Any = {"tools": tools, "max_tokens": 100, "extra_body": thinking}
+                whole, streamed = chat.both(**asked)
+                reasoning = whole.message.model_extra["reasoning_content"]
+                assert reasoning.endswith(closing)
+                lengths.append(len(reasoning))
+                assert whole.message.content == streamed.content
+                assert "why" in whole.message.content
+                silent = {"enable_thinking": False, "thinking_budget": budget}
+                assert chat.ask(**{**asked, "extra_body": silent}).message.content.startswith("why")
+            assert lengths == sorted(set(lengths))
+    with calling(demo.model, "why\n</think>\n\nSo.") as chat:
+        thinking = {"enable_thinking": True, "thinking_budget": 50}
+        message = chat.ask(extra_body=thinking).message
+        assert (message.model_extra["reasoning_content"], message.content) == ("why", "So.")
 
 
 @pytest.mark.parametrize("said", ["", "I call it.\n\n"])
