@@ -11,6 +11,7 @@ from attrs import evolve
 
 from infernix_core.cli.text_input import checked_argument, read_text
 from infernix_core.errors import InvalidOption, InvalidPrompt, Location, RequestError
+from infernix_core.exact_json import ExactFloat
 from infernix_core.interfaces.tools import (
     ToolChoice,
     ToolConstraints,
@@ -62,7 +63,7 @@ def read_json(text: str, option: str) -> Any:
         InvalidPrompt: It is none.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=ExactFloat)
     except (ValueError, RecursionError) as error:
         raise InvalidPrompt(f"not JSON: {error}", location=Location(field=option)) from None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import field, frozen
 
 from infernix_core.errors import InvalidChoice, InvalidOption, InvalidSchema
+from infernix_core.exact_json import json_text
 
 
 class OutputConstraint:
@@ -97,7 +97,7 @@ class JsonSchema(OutputConstraint):
         if isinstance(schema, str):
             return cls(schema, compact=compact)
         try:
-            return cls(json.dumps(schema, ensure_ascii=False, allow_nan=False), compact=compact)
+            return cls(json_text(schema), compact=compact)
         except (TypeError, ValueError) as error:
             raise InvalidSchema(f"the schema is not JSON: {error}") from error
 

@@ -7,13 +7,13 @@ request and shapes the output alone: no choice changes a prompt.
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
 from infernix_core.errors import InvalidOption, InvalidPrompt, Location
+from infernix_core.exact_json import json_text
 
 #: What a tool without parameters declares.
 NO_PARAMETERS = '{"type": "object", "properties": {}, "additionalProperties": false}'
@@ -147,7 +147,7 @@ def _read_tool(tool: Any, where: str) -> tuple[ToolDeclaration, str]:
             f"{where}.parameters", f"a JSON Schema is needed, not {type(parameters).__name__}"
         )
     try:
-        source = json.dumps(parameters, ensure_ascii=False, allow_nan=False)
+        source = json_text(parameters)
     except (TypeError, ValueError, RecursionError) as error:
         raise _invalid(f"{where}.parameters", f"the schema is not JSON: {error}") from error
     return ToolDeclaration(name, source, bool(strict)), where

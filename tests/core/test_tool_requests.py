@@ -6,6 +6,7 @@ The toy knows no tools. A model here declares those of its prompt, and says what
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from infernix_core.engine.request import FinishReason, RequestOptions, TextDelta
 from infernix_core.engine.request_checks import check_request, check_tools
 from infernix_core.engine.service import GenerationService
 from infernix_core.errors import ConstraintDeadEnd, InvalidOption
+from infernix_core.exact_json import ExactFloat
 from infernix_core.interfaces.constraints import (
     Choice,
     Grammar,
@@ -42,6 +44,7 @@ from infernix_core.interfaces.tools import (
     ToolConstraints,
     ToolDeclaration,
     ToolMode,
+    read_tools,
 )
 from infernix_core.testing.drafters import ScriptedBackend
 from infernix_core.testing.scripted_model import ScriptedModel, saying
@@ -433,3 +436,14 @@ def test_a_service_passes_calls_on(make_engine: Make) -> None:
         "GenerationEnd",
     ]
     assert len(events[-1].result.tool_calls) == 2
+
+
+def test_numbers_of_a_declared_schema_keep_their_digits() -> None:
+    """0.30000000000000000001 is not 0.3: read as binary64, a strict limit would move."""
+    text = '{"type":"number","maximum":0.30000000000000000001,"minimum":-1E-2}'
+    parameters = json.loads(text, parse_float=ExactFloat)
+    (tool,) = read_tools([{"name": "f", "parameters": parameters}])
+    assert tool.parameters == text
+    assert JsonSchema.of(parameters).source == text
+    (plain,) = read_tools([{"name": "f", "parameters": {"maximum": 0.5, "enum": ["é", None]}}])
+    assert json.loads(plain.parameters) == {"maximum": 0.5, "enum": ["é", None]}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from json.encoder import encode_basestring
 from typing import Any, TypeVar
 
 from aiohttp import web
 
 from infernix_core.engine.daemon_threads import DaemonThreads
+from infernix_core.exact_json import ExactFloat, write_json
 from infernix_http.wire_errors import HttpError
 
 T = TypeVar("T")
@@ -26,18 +26,6 @@ SHOWN = 60
 
 #: Seconds for a client to send its body.
 BODY_TIMEOUT = 60.0
-
-
-class ExactFloat(float):
-    """A JSON number with a fraction or an exponent, and how it was written."""
-
-    text: str
-
-    def __new__(cls, text: str) -> ExactFloat:
-        """From its JSON spelling."""
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
 
 
 class InvalidBody(HttpError):
@@ -148,17 +136,6 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def json_text(value: Any) -> str:
-    """A decoded value as JSON text again: members in their order, numbers as they were written.
-
-    Raises:
-        RecursionError: It is nested too deeply.
-    """
-    pieces: list[str] = []
-    _write(value, pieces.append)
-    return "".join(pieces)
-
-
 def shown(value: Any, most: int = SHOWN) -> str:
     """A decoded value for an error message: the beginning of its JSON. Looks at no more than that."""
     beginning: list[str] = []
@@ -172,7 +149,7 @@ def shown(value: Any, most: int = SHOWN) -> str:
             raise _Enough
 
     try:
-        _write(value, write, most)
+        write_json(value, write, most)
     except _Enough:
         return f"{''.join(beginning)[: most - 3]}..."
     except RecursionError:
@@ -182,41 +159,6 @@ def shown(value: Any, most: int = SHOWN) -> str:
 
 class _Enough(Exception):
     """What was written is as long as it may be."""
-
-
-def _write(value: Any, write: Callable[[str], object], most: int | None = None) -> None:
-    """Writes JSON in pieces.
-
-    Args:
-        value: What was decoded.
-        write: Takes the next piece.
-        most: Characters of a string to look at; the rest is left out.
-    """
-    kind = type(value)
-    if kind is str:
-        write(encode_basestring(value if most is None else value[: most + 1]))
-    elif kind is ExactFloat:
-        write(value.text)
-    elif kind is int:
-        write(int.__repr__(value))
-    elif kind is dict:
-        separator = "{"
-        for name, item in value.items():
-            write(separator)
-            _write(name, write, most)
-            write(":")
-            _write(item, write, most)
-            separator = ","
-        write("}" if value else "{}")
-    elif kind is list:
-        separator = "["
-        for item in value:
-            write(separator)
-            _write(item, write, most)
-            separator = ","
-        write("]" if value else "[]")
-    else:
-        write(json.dumps(value, ensure_ascii=False))
 
 
 def json_kind(value: Any) -> str:

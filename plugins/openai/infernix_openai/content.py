@@ -7,6 +7,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from infernix_core.errors import ConstraintError, InvalidOption, InvalidSchema, Location
+from infernix_core.exact_json import json_text
 from infernix_core.interfaces.constraints import (
     Choice,
     Grammar,
@@ -15,7 +16,7 @@ from infernix_core.interfaces.constraints import (
     OutputConstraint,
     Regex,
 )
-from infernix_http.json_body import json_kind, json_text, shown
+from infernix_http.json_body import json_kind, shown
 
 LEVELS = '{"type": "json_schema", "json_schema": {"name": "...", "schema": {...}}}'
 FORMATS = ("text", "json_object", "json_schema")

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from infernix_http.json_body import InvalidBody, decode_object, json_text, shown
+from infernix_core.exact_json import json_text
+from infernix_http.json_body import InvalidBody, decode_object, shown
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""JSON values whose numbers keep their digits: binary64 is too coarse for what a schema may say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from json.encoder import encode_basestring
+from typing import Any
+
+
+class ExactFloat(float):
+    """A JSON number with a fraction or an exponent, and how it was written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> ExactFloat:
+        """From its JSON spelling."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON text: members in their order, numbers as they were written.
+
+    Raises:
+        TypeError: It holds something that JSON does not know.
+        ValueError: It holds a float that is not finite, or itself.
+        RecursionError: It is nested too deeply.
+    """
+    if not _has_exact(value):
+        # By the interpreter's own encoder, which is many times faster and would round the others.
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    pieces: list[str] = []
+    write_json(value, pieces.append)
+    return "".join(pieces)
+
+
+def _has_exact(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_exact, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_exact, value))
+    return type(value) is ExactFloat
+
+
+def write_json(value: Any, write: Callable[[str], object], most: int | None = None) -> None:
+    """Writes JSON in pieces.
+
+    Args:
+        value: What was decoded.
+        write: Takes the next piece.
+        most: Characters of a string to look at; the rest is left out.
+    """
+    kind = type(value)
+    if kind is str:
+        write(encode_basestring(value if most is None else value[: most + 1]))
+    elif kind is ExactFloat:
+        write(value.text)
+    elif kind is int:
+        write(int.__repr__(value))
+    elif kind is dict:
+        separator = "{"
+        for name, item in value.items():
+            write(separator)
+            write_json(name, write, most)
+            write(":")
+            write_json(item, write, most)
+            separator = ","
+        write("}" if value else "{}")
+    elif kind is list or kind is tuple:
+        separator = "["
+        for item in value:
+            write(separator)
+            write_json(item, write, most)
+            separator = ","
+        write("]" if value else "[]")
+    else:
+        write(json.dumps(value, ensure_ascii=False, allow_nan=False))
