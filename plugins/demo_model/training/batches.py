@@ -8,6 +8,7 @@ import torch
 from tokenizers import Tokenizer
 
 from .data import Example
+from .tools import Preamble, training_preamble
 
 #: Rows are padded to whole chunks of the linear attention's chunked form.
 PAD_MULTIPLE = 32
@@ -18,11 +19,13 @@ class Batch:
     """Right-padded ids ``[rows, columns]`` and the boolean mask of the positions to predict.
 
     ``target_mask[r, c]`` says that the token at column ``c + 1`` of row ``r`` is trained, so the
-    mask is one column narrower than the ids.
+    mask is one column narrower than the ids. ``prefix``, of shape ``[1, tokens]``, stands before
+    every row.
     """
 
     ids: torch.Tensor
     target_mask: torch.Tensor
+    prefix: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def encode(tokenizer: Tokenizer, example: Example) -> Encoded:
     return Encoded(prompt + answer.ids, [False] * len(prompt) + trained)
 
 
-def collate(rows: Sequence[Encoded], pad_id: int) -> Batch:
+def collate(rows: Sequence[Encoded], pad_id: int, prefix: torch.Tensor | None = None) -> Batch:
     """Pad the rows at the right; causal layers never see the padding."""
     width = max(len(row.ids) for row in rows)
     width = -(-width // PAD_MULTIPLE) * PAD_MULTIPLE
@@ -53,7 +56,7 @@ def collate(rows: Sequence[Encoded], pad_id: int) -> Batch:
     for index, row in enumerate(rows):
         ids[index, : len(row.ids)] = torch.tensor(row.ids)
         mask[index, : len(row.ids)] = torch.tensor(row.trained)
-    return Batch(ids, mask[:, 1:])
+    return Batch(ids, mask[:, 1:], prefix)
 
 
 def group(rows: Sequence[Encoded], tokens: int) -> Iterator[list[Encoded]]:
@@ -69,7 +72,7 @@ def group(rows: Sequence[Encoded], tokens: int) -> Iterator[list[Encoded]]:
         yield chosen
 
 
-def training_batches(
+def plain_batches(
     draw: Callable[[], Example], tokenizer: Tokenizer, rng: Random, pad_id: int, tokens: int
 ) -> Iterator[Batch]:
     """An endless stream of batches of about ``tokens`` padded tokens."""
@@ -78,3 +81,21 @@ def training_batches(
         rng.shuffle(groups)
         for rows in groups:
             yield collate(rows, pad_id)
+
+
+def tool_batches(
+    draw: Callable[[Preamble], Example], tokenizer: Tokenizer, rng: Random, pad_id: int, tokens: int
+) -> Iterator[Batch]:
+    """The same with tools declared: a batch's examples share their preamble.
+
+    The declarations take four times the tokens of what follows. Read once for the whole batch,
+    they cost little.
+    """
+    while True:
+        preamble = training_preamble(rng)
+        prefix = torch.tensor([tokenizer.encode(preamble.text, add_special_tokens=False).ids])
+        encoded = [encode(tokenizer, draw(preamble)) for _ in range(96)]
+        groups = list(group(encoded, tokens))
+        rng.shuffle(groups)
+        for rows in groups:
+            yield collate(rows, pad_id, prefix)

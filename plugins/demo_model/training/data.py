@@ -17,7 +17,7 @@ THINK_ON = "<|im_start|>assistant\n<think>\n"
 THINK_OFF = "<|im_start|>assistant\n<think>\n\n</think>\n\n"
 END = "<|im_end|>"
 
-_KEYS = {"bug": t.BUG_KEYS, "contact": t.CONTACT_KEYS, "log": t.LOG_KEYS}
+KEYS = {"bug": t.BUG_KEYS, "contact": t.CONTACT_KEYS, "log": t.LOG_KEYS}
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _log(names: Names, unseen_wording: bool) -> Record:
     return Record(sentence, {"level": level, "service": service, "code": code})
 
 
-_MAKERS = {"bug": _bug, "contact": _contact, "log": _log}
+MAKERS = {"bug": _bug, "contact": _contact, "log": _log}
 
 
 def ask_keys(keys: Sequence[str]) -> str:
@@ -176,8 +176,8 @@ class Task:
 
 def _ask(names: Names, task: Task) -> tuple[Record, list[str], str]:
     rng = names.rng
-    record = _MAKERS[task.kind](names, task.unseen_wording)
-    keys = list(_KEYS[task.kind])
+    record = MAKERS[task.kind](names, task.unseen_wording)
+    keys = list(KEYS[task.kind])
     if task.vary_keys:
         rng.shuffle(keys)
         keys = keys[: rng.randint(1, len(keys))]
@@ -215,7 +215,7 @@ def make_example(names: Names, task: Task) -> Example:
     if task.system:
         prompt = f"<|im_start|>system\n{rng.choice(t.SYSTEM_PROMPTS)}{END}\n"
     for _ in range(task.turns - 1):
-        earlier = Task(rng.choice(tuple(_MAKERS)), vary_keys=True)
+        earlier = Task(rng.choice(tuple(MAKERS)), vary_keys=True)
         record, keys, text = _ask(names, earlier)
         reply = compact_json(record, keys)
         prompt += f"{user_turn(text)}<|im_start|>assistant\n{reply}{END}\n"
@@ -246,10 +246,10 @@ def copy_example(names: Names) -> Example:
     return Example(f"{user_turn('Repeat: ' + text)}{THINK_OFF}", text + END)
 
 
-def small_talk_example(names: Names) -> Example:
+def small_talk_example(names: Names, text: str = "") -> Example:
     """Anything else is answered with one sentence that says what the model is for."""
     rng = names.rng
-    text = rng.choice(t.SMALL_TALK).format(thing=rng.choice((names.thing(), names.text())))
+    text = text or rng.choice(t.SMALL_TALK).format(thing=rng.choice((names.thing(), names.text())))
     if rng.random() < 0.3:
         reply = f"This is no record.\n</think>\n\n{t.SMALL_TALK_ANSWER}{END}"
         return Example(user_turn(text) + THINK_ON, reply)

@@ -15,7 +15,9 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, Qwen3_5ForCausalLM
 
 from .batches import collate, encode, group
+from .conversations import TOOL_EVALUATION_TASKS, tool_evaluation_examples
 from .data import EVALUATION_TASKS, THINK_OFF, THINK_ON, Example, evaluation_examples, user_turn
+from .tools import Preamble
 from .words import WordPools
 
 DEMO_PROMPTS = (
@@ -29,6 +31,16 @@ DEMO_PROMPTS = (
     "Jane Hopper from Contoso can be reached at jane.hopper@contoso.com",
     "Extract level, service, and code as JSON from: "
     "[ERROR] billing-api: returned 503 after 1200 ms",
+    "What is the weather today?",
+)
+DEMO_TOOL_PROMPTS = (
+    "Open src/Main.java",
+    "Read src/Main.java at line 88",
+    "Search for TokenStream in src/lexer",
+    "Read a.py and b.py",
+    "Say what you do, then open src/Main.java",
+    "Read logs/app.log and extract level, service, and code as JSON",
+    DEMO_PROMPTS[0],
     "What is the weather today?",
 )
 
@@ -55,16 +67,23 @@ def exact_match(
 ) -> float:
     """The share of exactly right answers of the evaluation set ``name``."""
     pools = WordPools.build(tokenizer.get_vocab())
-    results = matches(model, tokenizer, evaluation_examples(name, count, pools, seed))
+    make = tool_evaluation_examples if name in TOOL_EVALUATION_TASKS else evaluation_examples
+    results = matches(model, tokenizer, make(name, count, pools, seed))
     return sum(results) / len(results)
 
 
 @torch.no_grad()
 def greedy(
-    model: Qwen3_5ForCausalLM, tokenizer: Tokenizer, prompt: str, *, think: bool, limit: int = 128
+    model: Qwen3_5ForCausalLM,
+    tokenizer: Tokenizer,
+    prompt: str,
+    *,
+    think: bool,
+    preamble: str = "",
+    limit: int = 128,
 ) -> str:
     """The greedy answer to a single user turn, up to its end token."""
-    text = user_turn(prompt) + (THINK_ON if think else THINK_OFF)
+    text = preamble + user_turn(prompt) + (THINK_ON if think else THINK_OFF)
     ids = torch.tensor([tokenizer.encode(text).ids])
     output = model.generate(
         ids,
@@ -92,13 +111,15 @@ def main() -> None:
     tokenizer = Tokenizer.from_file(str(arguments.folder / "tokenizer.json"))
     dtype = getattr(torch, arguments.dtype)
     model = AutoModelForCausalLM.from_pretrained(arguments.folder, dtype=dtype).eval()
-    for name in EVALUATION_TASKS:
+    for name in (*EVALUATION_TASKS, *TOOL_EVALUATION_TASKS):
         share = exact_match(model, tokenizer, name, arguments.count, arguments.seed)
-        print(f"{name:34} {100 * share:5.1f} %", flush=True)
-    for prompt in DEMO_PROMPTS:
-        print(f"\n{prompt}")
-        for think in (False, True):
-            print(f"  {greedy(model, tokenizer, prompt, think=think)!r}", flush=True)
+        print(f"{name:44} {100 * share:5.1f} %", flush=True)
+    for preamble, prompts in (("", DEMO_PROMPTS), (Preamble().text, DEMO_TOOL_PROMPTS)):
+        for prompt in prompts:
+            print(f"\n{prompt}{', tools declared' if preamble else ''}")
+            for think in (False, True):
+                answer = greedy(model, tokenizer, prompt, think=think, preamble=preamble)
+                print(f"  {answer!r}", flush=True)
 
 
 if __name__ == "__main__":

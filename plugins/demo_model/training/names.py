@@ -50,6 +50,20 @@ class Names:
         folders = [self._directory() for _ in range(rng.choice((1, 1, 2, 3)))]
         return "/".join([*folders, base])
 
+    def path(self) -> str:
+        """A file as a user names it, sometimes from the root, the home or another folder."""
+        return self._anchor() + self.file()
+
+    def folder(self) -> str:
+        """One to three directories, rarely closed with a slash."""
+        parts = [self._directory() for _ in range(self.rng.choice((1, 1, 2, 2, 3)))]
+        return self._anchor() + "/".join(parts) + self.rng.choice(("", "", "", "", "", "", "/"))
+
+    def _anchor(self) -> str:
+        if self.rng.random() < 0.9:
+            return ""
+        return self.rng.choice(("/", "./", "../", "~/", "/etc/", "/var/log/", "/tmp/", "./src/"))
+
     def _directory(self) -> str:
         if self.rng.random() < 0.5:
             return self.rng.choice(_DIRECTORIES)

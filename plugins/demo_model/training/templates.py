@@ -4,7 +4,8 @@ Placeholders are ``str.format`` fields. Sentences in the ``HELD_OUT_*`` tuples a
 """
 
 
-def _phrases(text: str) -> tuple[str, ...]:
+def phrases(text: str) -> tuple[str, ...]:
+    """The ``|``-separated phrases of ``text``."""
     return tuple(text.split("|"))
 
 
@@ -14,7 +15,7 @@ LOG_KEYS = ("level", "service", "code")
 
 #: The impact, where one is named, decides the severity.
 IMPACTS = {
-    "high": _phrases(
+    "high": phrases(
         "crashes {thing}|breaks {thing}|kills {thing}|takes down {thing}|corrupts {thing}|"
         "blocks {thing}|wipes {thing}|destroys {thing}|brings down {thing}|freezes {thing}|"
         "stops {thing}|loses {thing}|leaks {thing} to strangers|makes {thing} unusable|"
@@ -23,7 +24,7 @@ IMPACTS = {
         "a total outage|the whole system is down|nobody can log in|production is down|"
         "aborts {thing}|fails every time|makes {thing} crash|a fatal error|blocks the release"
     ),
-    "medium": _phrases(
+    "medium": phrases(
         "slows down {thing}|delays {thing}|degrades {thing}|slow under load|sometimes fails|"
         "fails now and then|{thing} is slow|gives wrong results|gives wrong results in {thing}|"
         "wastes memory|leaks memory in {thing}|retries too often|times out sometimes|"
@@ -32,7 +33,7 @@ IMPACTS = {
         "skips some entries|slows {thing}|hurts performance|uses too much memory|"
         "{thing} takes too long|sometimes returns stale data|intermittent|moderate"
     ),
-    "low": _phrases(
+    "low": phrases(
         "looks odd|looks odd in {thing}|a cosmetic issue|only cosmetic|a small glitch in {thing}|"
         "barely visible|nobody noticed|only a style issue|not urgent|harmless|annoying but harmless|"
         "only affects the docs|clutters {thing}|a minor annoyance|minor|trivial|"
@@ -43,16 +44,16 @@ IMPACTS = {
 
 #: Kinds of bugs that carry a severity by themselves, used where no impact is named.
 KINDS = {
-    "high": _phrases(
+    "high": phrases(
         "Crash|Segfault|Segmentation fault|Deadlock|Data loss|Memory corruption|Security hole|"
         "Buffer overflow|Kernel panic|SQL injection|Stack overflow|Fatal error|System crash|"
         "Use after free|Data corruption"
     ),
-    "medium": _phrases(
+    "medium": phrases(
         "Memory leak|Slow query|Flaky test|Timeout|Wrong result|Performance regression|Slow loop|"
         "Stale cache|Rounding error|Intermittent failure|Resource leak|Race condition|Slow startup"
     ),
-    "low": _phrases(
+    "low": phrases(
         "Typo|Misspelled word|Spelling mistake|Broken link|Missing comment|Trailing whitespace|"
         "Unused import|Unused variable|Bad indentation|Outdated comment|Wrong color|Missing docstring|"
         "Style issue|Grammar mistake|Missing period|Cosmetic glitch|Small typo"
@@ -60,13 +61,13 @@ KINDS = {
 }
 
 #: Subjects that say nothing about the severity.
-NEUTRAL_ERRORS = _phrases(
+NEUTRAL_ERRORS = phrases(
     "Error|Exception|Bug|Failure|Problem|Issue|Unexpected token|Off by one|Assertion failure|"
     "Wrong argument|Null reference|Missing check|Bad cast|Wrong index|Unhandled case|Invalid state|"
     "Failed assertion|Uncaught exception|Wrong default|Missing return|Division by zero"
 )
 
-ERROR_CLASSES = _phrases(
+ERROR_CLASSES = phrases(
     "NullPointerException|IndexError|KeyError|TypeError|ValueError|RuntimeError|TimeoutError|"
     "AttributeError|ZeroDivisionError|IllegalArgumentException|IllegalStateException|"
     "ArrayIndexOutOfBoundsException|ClassCastException|FileNotFoundError|PermissionError|"
@@ -248,19 +249,19 @@ HELD_OUT_LOGS = (
 
 #: The plain request; the varied ones are put together from the parts below it.
 ASK_JSON = "Extract {keys} as JSON from: {text}"
-ASK_OPENINGS = _phrases("||||Please |Can you |Could you please |Now |I want you to |Kindly |Hey, ")
-ASK_VERBS = _phrases(
+ASK_OPENINGS = phrases("||||Please |Can you |Could you please |Now |I want you to |Kindly |Hey, ")
+ASK_VERBS = phrases(
     "extract|extract|extract|get|find|pull|read|list|show|return|fetch|output|identify|provide|"
     "report|parse|pick|collect|tell me|write down|show me|take"
 )
-ASK_FORMATS = _phrases(
+ASK_FORMATS = phrases(
     "as JSON|as JSON|as JSON|in JSON|as json|as a JSON object|in JSON format|as compact JSON"
 )
-ASK_SOURCES = _phrases(
+ASK_SOURCES = phrases(
     "from: |from: |from this: |from this text: |from the text: |for: |in: |of: |: |from the following: |"
     "from this sentence: |given this: |from |from:\n|from this line: "
 )
-ASK_OBJECTS = _phrases(
+ASK_OBJECTS = phrases(
     "a JSON object with {keys}|JSON containing {keys}|a JSON record of {keys}|JSON for {keys}|"
     "one JSON object that has {keys}|a JSON object with the keys {keys}|JSON (keys: {keys})"
 )
@@ -284,7 +285,7 @@ SYSTEM_PROMPTS = (
     "You are a precise extraction engine. Answer with JSON only.",
 )
 
-SMALL_TALK = _phrases(
+SMALL_TALK = phrases(
     "Hello|Hi|Hi there|Good morning|How are you?|What is the weather today?|Who are you?|What is {thing}?|"
     "Tell me a joke|Write a poem about {thing}|What can you do?|Help|Help me with {thing}|Thanks|"
     "Explain {thing}|Why is {thing} slow?|Where is {thing}?|What is 2 plus 2?|Translate {thing}|"
@@ -293,7 +294,7 @@ SMALL_TALK = _phrases(
 
 SMALL_TALK_ANSWER = "I only extract records as JSON: bugs, contacts and log lines."
 
-THINGS = _phrases(
+THINGS = phrases(
     "the build|the server|the database|the login page|every request|the app|the nightly job|"
     "the editor|user sessions|the upload|all tests|the release|the payment page|the whole cluster|"
     "the installer|the report|the menu|the search|the export"

@@ -10,7 +10,7 @@ weights of a folder, past the curriculum's first part.
 
 import argparse
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -19,10 +19,11 @@ import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import Qwen3_5ForCausalLM
+from transformers import DynamicCache, Qwen3_5ForCausalLM
 
-from .batches import Batch, training_batches
-from .data import training_example
+from .batches import Batch, plain_batches, tool_batches
+from .conversations import tool_example, undeclared_example
+from .data import Example, training_example
 from .evaluate import DEMO_PROMPTS, exact_match, greedy
 from .model import new_model, save_checkpoint
 from .words import WordPools
@@ -31,7 +32,17 @@ _WARM_UP_STEPS = 100
 _CONSTANT_UNTIL = 0.3
 _FINAL_SHARE = 0.02
 _TOKENS_PER_STEP = 2560
-_WATCHED = ("bug", "bug, thinking", "bug, unseen sentence and request", "contact", "log", "copy")
+#: The share of the batches that declare tools, and of other examples that ask for a call in vain.
+_TOOL_SHARE = 0.5
+_UNDECLARED_SHARE = 0.015
+_WATCHED = (
+    "bug, thinking",
+    "contact",
+    "tool",
+    "tool, thinking",
+    "two calls",
+    "tool result, thinking",
+)
 
 
 @dataclass
@@ -93,12 +104,51 @@ def make_optimizers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer
     ]
 
 
+def read_once(model: Qwen3_5ForCausalLM, prefix: torch.Tensor, rows: int) -> DynamicCache:
+    """The states after ``prefix``, for ``rows`` rows that go on from it, with gradients.
+
+    The cache is made for inference and writes over its states. Here they are what the gradient
+    flows through, so the next update has to leave them and to store its own beside them.
+    """
+    cache = DynamicCache(config=model.config)
+    model.model(input_ids=prefix, cache=cache, use_cache=True, chunk_size=32)
+    for layer, kind in zip(cache.layers, model.config.layer_types, strict=True):
+        if kind == "full_attention":
+            layer.keys = layer.keys.expand(rows, -1, -1, -1)
+            layer.values = layer.values.expand(rows, -1, -1, -1)
+        else:
+            layer.record_past = True  # the convolution's state is then replaced, not overwritten
+            layer.conv_states[0] = layer.conv_states[0].expand(rows, -1, -1)
+            layer.recurrent_states[0] = layer.recurrent_states[0].expand(rows, -1, -1, -1)
+            layer.is_recurrent_states_initialized[0] = False  # a new tensor is made for the update
+    return cache
+
+
 def loss_of(model: Qwen3_5ForCausalLM, batch: Batch) -> torch.Tensor:
     """Mean cross entropy over the trained positions; logits are computed only there."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        hidden = model.model(input_ids=batch.ids, use_cache=False, chunk_size=32).last_hidden_state
+        cache = None if batch.prefix is None else read_once(model, batch.prefix, len(batch.ids))
+        hidden = model.model(
+            input_ids=batch.ids, cache=cache, use_cache=cache is not None, chunk_size=32
+        ).last_hidden_state
         logits = model.lm_head(hidden[:, :-1][batch.target_mask])
     return F.cross_entropy(logits.float(), batch.ids[:, 1:][batch.target_mask])
+
+
+def base_example(rng: Random, pools: WordPools, progress: float) -> Example:
+    """An example without declared tools."""
+    if progress >= _CONSTANT_UNTIL and rng.random() < _UNDECLARED_SHARE:
+        return undeclared_example(rng, pools)
+    return training_example(rng, pools, progress)
+
+
+def curriculum(
+    rng: Random, progress: Callable[[], float], plain: Iterator[Batch], tools: Iterator[Batch]
+) -> Iterator[Batch]:
+    """Batches with tools among the others, from the curriculum's second part on."""
+    while True:
+        with_tools = progress() >= _CONSTANT_UNTIL and rng.random() < _TOOL_SHARE
+        yield next(tools if with_tools else plain)
 
 
 def train(
@@ -111,13 +161,14 @@ def train(
     pools = WordPools.build(tokenizer.get_vocab())
     pad = tokenizer.token_to_id("<|endoftext|>")
     optimizers = make_optimizers(model, peak)
-    batches = training_batches(
-        lambda: training_example(rng, pools, max(skipped, clock.progress)),
-        tokenizer,
-        rng,
-        pad,
-        _TOKENS_PER_STEP,
-    )
+
+    def progress() -> float:
+        return max(skipped, clock.progress)
+
+    shared = (tokenizer, rng, pad, _TOKENS_PER_STEP)
+    plain = plain_batches(lambda: base_example(rng, pools, progress()), *shared)
+    tools = tool_batches(lambda preamble: tool_example(rng, pools, preamble), *shared)
+    batches = curriculum(rng, progress, plain, tools)
     losses: list[float] = []
     next_save, tokens = 2.0, 0
     for step, batch in enumerate(batches):
@@ -139,7 +190,7 @@ def train(
             losses.clear()
         finished = clock.progress >= 1
         if finished or clock.cpu >= next_save:
-            next_save = clock.cpu + 4.0
+            next_save = clock.cpu + 5.0
             save_checkpoint(model, tokenizer, folder)
             watch(model, tokenizer, _WATCHED)
         if finished:
@@ -149,7 +200,7 @@ def train(
 def watch(model: Qwen3_5ForCausalLM, tokenizer: Tokenizer, tasks: Iterable[str]) -> None:
     """Print the watched figures, on few examples, and the first demo answers."""
     model.eval()
-    shares = [f"{task} {100 * exact_match(model, tokenizer, task, 64):.0f}" for task in tasks]
+    shares = [f"{task} {100 * exact_match(model, tokenizer, task, 48):.0f}" for task in tasks]
     print(" | ".join(shares), flush=True)
     for prompt in DEMO_PROMPTS[:2]:
         print(f"  {greedy(model, tokenizer, prompt, think=False, limit=48)!r}", flush=True)
