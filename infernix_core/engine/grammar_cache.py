@@ -13,7 +13,7 @@ from attrs import define, field
 
 from infernix_core.engine.cold_work import Gate, Patience, wait_for
 from infernix_core.errors import DeadlineExceeded, RequestCancelled
-from infernix_core.interfaces.language import Content, Language, walk
+from infernix_core.interfaces.language import Content, Language, Members, walk
 from infernix_core.interfaces.mask_provider import BoundMaskProvider, CompiledGrammar, MaskRow
 
 COLD_BUILDS = 2
@@ -165,7 +165,7 @@ class GrammarCache:
 
     def _make(self, language: Language, build: _Build) -> _Kept:
         with self._cold.passed(build.check):
-            grammar = self.bind().compile(language)
+            grammar = self.bind().compile(language, build.check)
             build.check()
             row: MaskRow = np.zeros(self._words, dtype=np.int32)
             first = row if grammar.start().fill(row) else None
@@ -198,6 +198,8 @@ class GrammarCache:
 
 #: A language's own objects, and the cache's for it.
 _KEY_BYTES = 1024
+#: Those of one tool.
+_MEMBERS_BYTES = 512
 
 
 def key_size(language: Language) -> int:
@@ -206,4 +208,8 @@ def key_size(language: Language) -> int:
     for node in walk(language):
         if isinstance(node, Content):
             size += sum(map(sys.getsizeof, node.constraint.sources))
+        elif isinstance(node, Members):
+            size += _MEMBERS_BYTES
+            if node.schema is not None:
+                size += sum(map(sys.getsizeof, node.schema.sources))
     return size

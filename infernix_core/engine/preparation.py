@@ -26,7 +26,7 @@ from infernix_core.errors import (
     Location,
 )
 from infernix_core.interfaces.frontend import LoadedModel, PreparedPrompt, StartPhase
-from infernix_core.interfaces.mask_provider import GrammarMatcher, MaskRow
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, GrammarMatcher, MaskRow
 from infernix_core.interfaces.sampling import MaskState
 
 
@@ -102,8 +102,9 @@ class Preparation:
         limit = room if options.max_tokens is None else min(options.max_tokens, room)
         early_close = self._early_close(prompt, options, limit)
         matcher, work, initial = self._matcher(prompt, options, patience)
+        raw_members = work.raw_members if work is not None else NO_RAW_MEMBERS
         session = OutputSession(
-            decoder=self.model.decoder(prompt, options.output),
+            decoder=self.model.decoder(prompt, options.output, raw_members),
             limit=limit,
             end_ids=self.model.vocabulary.end_ids,
             matcher=matcher,
@@ -170,6 +171,8 @@ class Preparation:
         seconds = time.thread_time() - started
         work = ConstraintWork(language, kind, found.cache, seconds, found.grammar.notes)
         work.positions = 1
+        if prompt.tools:
+            work.raw_members = found.grammar.raw_members
         return matcher, work, first
 
     def _continued(

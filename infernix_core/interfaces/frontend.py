@@ -13,6 +13,7 @@ from attrs import field, frozen
 from infernix_core.errors import InvalidPrompt
 from infernix_core.interfaces.constraints import OutputConstraint
 from infernix_core.interfaces.language import Language
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers
 from infernix_core.interfaces.model import TargetModel
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.tools import ToolChoice, ToolDeclaration
@@ -213,8 +214,7 @@ class LoadedModel(Protocol):
     def language(self, prompt: PreparedPrompt, request: OutputRequest) -> Language | None:
         """The whole output language, framing included; ``None`` when nothing constrains the output.
 
-        Raises:
-            ConstraintError: The arguments of a strict tool cannot be enforced; names tool and place.
+        It takes no time to speak of: schemas are read by the mask provider.
         """
 
     def prefix(self, prompt: PreparedPrompt, request: OutputRequest) -> tuple[bytes | int, ...]:
@@ -225,8 +225,20 @@ class LoadedModel(Protocol):
             InvalidPrompt: The continued message holds what cannot be gone on with, such as a whole call.
         """
 
-    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> OutputDecoder:
-        """The decoder of one request's output."""
+    def decoder(
+        self,
+        prompt: PreparedPrompt,
+        request: OutputRequest,
+        raw_members: RawMembers = NO_RAW_MEMBERS,
+    ) -> OutputDecoder:
+        """The decoder of one request's output.
+
+        Args:
+            prompt: What the output follows.
+            request: What is asked of it.
+            raw_members: Of each strict tool, the parameters that are written as raw text: ``raw_members`` of the
+                compiled language.
+        """
 
     def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
         """The tokens that end this prompt's reasoning before the model does: a text that says so, the close and

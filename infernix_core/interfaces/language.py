@@ -28,10 +28,6 @@ def _ids(ids: Iterable[int]) -> frozenset[int]:
     return frozenset(ids)
 
 
-def _names(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(names)
-
-
 @frozen
 class Token(Language):
     """Exactly one token, matched by its id. It is of class TEXT or FRAMING."""
@@ -119,18 +115,18 @@ class MemberFraming:
 class Members(Language):
     """The members of one object, none of them twice, in a framing of their own.
 
+    A member of a schema whose values are strings alone is raw text. One whose values are no strings is JSON text,
+    with ``", "`` and ``": "`` as its only blanks. One that may be either cannot be enforced.
+
     Attributes:
         framing: What stands around names and values.
         schema: Reduces to one closed object: its members come in declared order, required ones surely. ``None``
             is any names in any order, and raw values.
-        raw: Names of the members whose values are raw text: strings alone. Others are JSON text, with ``", "``
-            and ``": "`` as its only blanks.
-        owner: Whose they are, for messages: a tool's name.
+        owner: Whose they are: a tool's name. A language has one schema of an owner.
     """
 
     framing: MemberFraming
     schema: JsonSchema | None = None
-    raw: frozenset[str] = field(default=frozenset(), converter=_names)
     owner: str | None = None
 
 

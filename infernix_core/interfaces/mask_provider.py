@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,15 @@ from infernix_core.interfaces.vocabulary import Vocabulary
 
 #: One token mask: int32 [ceil(V / 32)], bit ``t % 32`` of word ``t // 32`` set when token t is legal.
 MaskRow = NDArray[np.int32]
+
+
+#: Per owner of members, the names of those that are written as raw text.
+RawMembers = Mapping[str, frozenset[str]]
+NO_RAW_MEMBERS: RawMembers = MappingProxyType({})
+
+
+def never() -> None:
+    """Ends no compilation."""
 
 
 class GrammarMatcher(Protocol):
@@ -73,6 +83,12 @@ class CompiledGrammar(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What its sources say that asserts nothing, though their author may think it does; one line each."""
 
+    @property
+    def raw_members(self) -> RawMembers:
+        """By owner of :class:`~infernix_core.interfaces.language.Members` with a schema, the names of the members
+        that are written as raw text. Whoever reads the output needs them.
+        """
+
     def start(self, prefix: Sequence[bytes | int] = ()) -> GrammarMatcher:
         """A matcher that has accepted ``prefix``: bytes as text of literals and contents, ints as token ids.
 
@@ -87,8 +103,12 @@ class BoundMaskProvider(Protocol):
     def warm_up(self) -> None:
         """Does what first grammars would wait for, where there is anything; a server calls it at its start."""
 
-    def compile(self, language: Language) -> CompiledGrammar:
+    def compile(self, language: Language, check: Callable[[], None] = never) -> CompiledGrammar:
         """Validates, converts and compiles a language. May take long; releases the GIL where it can.
+
+        Args:
+            language: The whole output.
+            check: Asked between parts that may take long; whatever it raises ends the compilation.
 
         Raises:
             ConstraintError: A constraint in it is not valid or not supported; the location says where.

@@ -87,13 +87,27 @@ def expand(node: Language) -> list[Language] | None:
     return None
 
 
+def raw_names(node: Members) -> frozenset[str]:
+    """The members that are written as raw text: those whose values are strings."""
+    assert node.schema is not None
+    properties = json.loads(node.schema.source)["properties"]
+    return frozenset(name for name, schema in properties.items() if _is_raw(schema))
+
+
+def _is_raw(schema: Any) -> bool:
+    values = schema.get("enum", ())
+    return schema == {"type": "string"} or (
+        bool(values) and all(isinstance(value, str) for value in values)
+    )
+
+
 def _declared(node: Members, schema: Any) -> Iterator[Language]:
     for name, value in schema["properties"].items():
         framing = node.framing
         member = Sequence(
             (
                 Literal(framing.opening + name.encode() + framing.naming),
-                _value(value, framing, raw=name in node.raw),
+                _value(value, framing, raw=_is_raw(value)),
                 Literal(framing.closing),
             )
         )

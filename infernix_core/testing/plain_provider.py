@@ -6,7 +6,7 @@ for a grammar library in the core's own tests, and is a second opinion on framin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -18,16 +18,18 @@ from infernix_core.interfaces.language import (
     Label,
     Language,
     Literal,
+    Members,
     Repeat,
     Separated,
     TextExcept,
     Token,
     Union,
+    walk,
 )
 from infernix_core.interfaces.language import Sequence as Parts
-from infernix_core.interfaces.mask_provider import MaskRow
+from infernix_core.interfaces.mask_provider import MaskRow, never
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
-from infernix_core.testing.plain_members import OpenName, RawText, expand
+from infernix_core.testing.plain_members import OpenName, RawText, expand, raw_names
 
 
 @frozen
@@ -218,6 +220,15 @@ class PlainGrammar:
     notes: tuple[str, ...] = ()
     masks: dict[Items, list[int]] = field(factory=dict, eq=False)
 
+    @property
+    def raw_members(self) -> dict[str, frozenset[str]]:
+        """See ``CompiledGrammar``."""
+        return {
+            node.owner: raw_names(node)
+            for node in walk(self.language)
+            if isinstance(node, Members) and node.owner is not None and node.schema is not None
+        }
+
     def start(self, prefix: Sequence[bytes | int] = ()) -> PlainMatcher:
         """See ``CompiledGrammar``."""
         matcher = PlainMatcher(self.vocabulary, closure([Item((self.language,))]), self.masks)
@@ -244,7 +255,7 @@ class PlainProvider:
     def warm_up(self) -> None:
         """See ``BoundMaskProvider``: there is nothing to do."""
 
-    def compile(self, language: Language) -> PlainGrammar:
+    def compile(self, language: Language, check: Callable[[], None] = never) -> PlainGrammar:
         """See ``BoundMaskProvider``."""
         assert self.vocabulary is not None
         closure([Item((language,))])

@@ -33,6 +33,7 @@ from infernix_core.interfaces.language import (
     Token,
     sequence,
 )
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers
 from infernix_core.interfaces.model import ForwardBatch, StateKind, StateSpec, StateViews
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
@@ -264,7 +265,12 @@ class ToyModel:
         """See ``LoadedModel``: the toy continues no messages."""
         return ()
 
-    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> ToyDecoder:
+    def decoder(
+        self,
+        prompt: PreparedPrompt,
+        request: OutputRequest,
+        raw_members: RawMembers = NO_RAW_MEMBERS,
+    ) -> ToyDecoder:
         """See ``LoadedModel``."""
         reasoning = prompt.phase is StartPhase.REASONING and not request.raw
         return ToyDecoder(self.vocabulary, reasoning)

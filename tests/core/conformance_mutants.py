@@ -37,7 +37,7 @@ class Provider(MaskProviderSuite):
             def bind(self, vocabulary):
                 return Mutant(vocabulary)
 
-            def compile(self, language):
+            def compile(self, language, check=None):
                 grammar = super().compile(language)
                 return Grammar(grammar.vocabulary, grammar.language)
 
@@ -294,7 +294,7 @@ class Frontend(FrontendSuite):
         suite = self
 
         class Mutant(ToyModel):
-            def decoder(self, prompt, request):
+            def decoder(self, prompt, request, raw_members=()):
                 plain = super().decoder(prompt, request)
                 return suite.decoder(plain.vocabulary, plain.thinks)
 

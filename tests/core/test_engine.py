@@ -429,7 +429,7 @@ def test_the_matcher_is_released_at_the_end(make_engine: Make) -> None:
         def bind(self, vocabulary: Vocabulary) -> Any:
             return Provider(vocabulary)
 
-        def compile(self, language: Any) -> Any:
+        def compile(self, language: Any, check: Any = None) -> Any:
             return Grammar(self.vocabulary, language)
 
     engine = make_engine(provider=Provider)
@@ -509,7 +509,7 @@ class Gated:
         gate, entered = self.gate, self.entered
 
         class Bound:
-            def compile(self, language: Any) -> Any:
+            def compile(self, language: Any, check: Any = None) -> Any:
                 entered.set()
                 assert gate.wait(WAIT)
                 return plain.compile(language)

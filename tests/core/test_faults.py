@@ -41,7 +41,7 @@ class BrokenProvider:
                 return kind(vocabulary, plain.compile(self.language).start().items)
 
         class Bound:
-            def compile(self, language: Any) -> Any:
+            def compile(self, language: Any, check: Any = None) -> Any:
                 return Grammar(language)
 
         return Bound()
@@ -132,7 +132,7 @@ class Decoder(ToyDecoder):
 class Broken(ToyModel):
     """A toy whose decoder breaks on prompts that name a method of it."""
 
-    def decoder(self, prompt: Any, request: Any) -> Any:
+    def decoder(self, prompt: Any, request: Any, raw_members: Any = None) -> Any:
         decoder = Decoder(self.vocabulary, False)
         object.__setattr__(decoder, "where", bytes(prompt.token_ids).decode())
         return decoder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ class Provider:
     entered: threading.Semaphore = field(factory=lambda: threading.Semaphore(0))
     lock: threading.Lock = field(factory=threading.Lock)
 
-    def compile(self, language: Language) -> Compiled:
+    def compile(self, language: Language, check: Any = None) -> Compiled:
         with self.lock:
             self.built.append(language)
             self.running += 1

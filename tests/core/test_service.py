@@ -76,7 +76,7 @@ class SlowProvider:
         self.plain = PlainProvider().bind(vocabulary)
         return self
 
-    def compile(self, language: Any) -> Any:
+    def compile(self, language: Any, check: Any = None) -> Any:
         self.building.set()
         assert self.go.wait(60)
         return self.plain.compile(language)

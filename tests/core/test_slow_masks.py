@@ -62,7 +62,7 @@ class SlowProvider:
                 return super().fill(row)
 
         class Bound:
-            def compile(self, language: Any) -> Any:
+            def compile(self, language: Any, check: Any = None) -> Any:
                 compiled = bound.compile(language)
 
                 class Compiled:

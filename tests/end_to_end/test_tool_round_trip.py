@@ -193,8 +193,8 @@ def test_rendered_calls_come_back(seed: int, strict: bool) -> None:
         tokens += [part] if isinstance(part, int) else split(rng, part)
     language = model.language(prepared, request)
     assert language is not None
-    matcher = JsonMaskProvider().bind(model.vocabulary).compile(language).start()
-    decoder = model.decoder(prepared, request)
+    compiled = JsonMaskProvider().bind(model.vocabulary).compile(language)
+    matcher, decoder = compiled.start(), model.decoder(prepared, request, compiled.raw_members)
     state, pieces = decoder.start(), []
     for token in tokens:
         assert matcher.accept(token), (token, calls)

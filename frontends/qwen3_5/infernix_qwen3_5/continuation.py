@@ -11,7 +11,7 @@ from infernix_core.errors import InvalidPrompt, Location
 from infernix_core.interfaces.frontend import OutputRequest, PreparedPrompt
 from infernix_qwen3_5.template import ChatTemplate
 from infernix_qwen3_5.tokenizer import CLOSE_THINK, OPEN_THINK, TURN_END, TURN_START, Tokenizer
-from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL, tool_contracts
+from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL
 from infernix_qwen3_5.tool_reader import CallReader, CallState, Unreadable
 
 Parts = list[str | int]
@@ -103,7 +103,7 @@ def language_prefix(
         return ()
     content = prompt.continued
     active = request.tools.active(prompt.tools)
-    if active and _holds_call(content, CallReader(tool_contracts(active), others=True)):
+    if active and _holds_call(content, CallReader({}, others=True)):
         raise _invalid(
             f"messages[{len(prompt.source.messages or ()) - 1}].content",
             f"the content holds a whole call ({OPEN_CALL} ... {CLOSE_CALL}), which cannot be made again",

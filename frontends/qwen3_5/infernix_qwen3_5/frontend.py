@@ -19,6 +19,7 @@ from infernix_core.interfaces.frontend import (
     StartPhase,
 )
 from infernix_core.interfaces.language import Language
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.tools import ToolDeclaration, read_tools
 from infernix_core.interfaces.vocabulary import Vocabulary
@@ -117,9 +118,14 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
         """See ``LoadedModel``."""
         return language_prefix(self.tokenizer, prompt, request)
 
-    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> OutputDecoder:
+    def decoder(
+        self,
+        prompt: PreparedPrompt,
+        request: OutputRequest,
+        raw_members: RawMembers = NO_RAW_MEMBERS,
+    ) -> OutputDecoder:
         """See ``LoadedModel``."""
-        return output_decoder(self.vocabulary, prompt, request)
+        return output_decoder(self.vocabulary, prompt, request, raw_members)
 
     def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
         """See ``LoadedModel``. Of a prompt that opens no reasoning it is empty too."""

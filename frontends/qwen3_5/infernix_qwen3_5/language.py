@@ -30,7 +30,6 @@ from infernix_qwen3_5.tool_contract import (
     NAMED,
     OPEN_CALL,
     PARAMETER,
-    tool_contract,
 )
 
 #: Between the token that closes the reasoning and the answer.
@@ -51,9 +50,6 @@ def output_language(
     In raw continuation the constraint owns all new text. A chat's answer is content, calls, or both, and open
     reasoning comes before it: any token but ``</think>``, the token, the separator. A call is opened and closed
     by the ids of its two control tokens.
-
-    Raises:
-        ConstraintError: The arguments of a strict tool cannot be enforced.
     """
     if request.constraint is None and not request.tools.constrains(declared):
         return None
@@ -103,4 +99,4 @@ def _arguments(tool: ToolDeclaration) -> Members:
     """Of a tool that is not strict, the same for all with its name: its schema is a hint for reading."""
     if not tool.strict:
         return Members(PARAMETER, owner=tool.name)
-    return Members(PARAMETER, JsonSchema(tool.parameters), tool_contract(tool).raw, owner=tool.name)
+    return Members(PARAMETER, JsonSchema(tool.parameters), tool.name)

@@ -24,6 +24,7 @@ from infernix_core.interfaces.frontend import (
     ToolCallEnd,
     ToolCallStart,
 )
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_qwen3_5.language import SEPARATOR
 from infernix_qwen3_5.tokenizer import CLOSE_THINK
@@ -83,15 +84,18 @@ Decoded = tuple[DecoderState, tuple[Piece, ...]]
 
 
 def output_decoder(
-    vocabulary: Vocabulary, prompt: PreparedPrompt, request: OutputRequest
+    vocabulary: Vocabulary,
+    prompt: PreparedPrompt,
+    request: OutputRequest,
+    raw_members: RawMembers = NO_RAW_MEMBERS,
 ) -> FramedDecoder:
-    """The decoder of one request's output."""
+    """The decoder of one request's output; see ``LoadedModel.decoder``."""
     phase = StartPhase.RAW if request.raw else prompt.phase
     active = () if request.raw else request.tools.active(prompt.tools)
     if not active:
         return FramedDecoder(vocabulary, phase)
     constrained = request.constraint is not None or request.tools.constrains(prompt.tools)
-    reader = CallReader(tool_contracts(active), others=not constrained)
+    reader = CallReader(tool_contracts(active, raw_members), others=not constrained)
     return FramedDecoder(vocabulary, phase, reader, constrained, prompt.continued or "")
 
 

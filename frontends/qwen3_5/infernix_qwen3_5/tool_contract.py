@@ -1,4 +1,4 @@
-"""What a tool's declaration says of its calls: one contract for the language that admits them and the reader."""
+"""How calls are written: the framing that language and reader share, and the form of each parameter's values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from infernix_constraints.json_schema.arguments import reduce_arguments
-from infernix_core.errors import ConstraintError, Location
+from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.language import MemberFraming
+from infernix_core.interfaces.mask_provider import RawMembers
 from infernix_core.interfaces.tools import ToolDeclaration
 from infernix_qwen3_5.tool_values import JSON, OPEN, TEXT, ValueForm, hinted_form
 
@@ -33,54 +33,50 @@ class ToolContract:
     """How the arguments of one tool are written.
 
     Attributes:
-        forms: By declared parameter.
-        closed: There are no other parameters: the tool is strict.
+        forms: By parameter.
+        others: Of every other parameter.
     """
 
     name: str
     forms: Mapping[str, ValueForm]
-    closed: bool = False
+    others: ValueForm = OPEN
 
-    @property
-    def raw(self) -> frozenset[str]:
-        """Declared parameters whose values are raw text."""
-        return frozenset(name for name, form in self.forms.items() if form == TEXT)
-
-    def form(self, parameter: str) -> ValueForm | None:
-        """The form of a parameter's values; ``None`` when there is no such parameter."""
-        return self.forms.get(parameter, None if self.closed else OPEN)
+    def form(self, parameter: str) -> ValueForm:
+        """The form of a parameter's values."""
+        return self.forms.get(parameter, self.others)
 
 
 @lru_cache(maxsize=_KEPT)
-def tool_contract(tool: ToolDeclaration) -> ToolContract:
-    """The contract of a declaration.
-
-    Raises:
-        ConstraintError: The arguments of a strict tool cannot be enforced; located in the tool.
-    """
-    if tool.strict:
-        return ToolContract(tool.name, _strict_forms(tool), closed=True)
-    schema = json.loads(tool.parameters)
+def _hinted_contract(name: str, parameters: str) -> ToolContract:
+    """The contract of a tool whose schema is a hint."""
+    schema = json.loads(parameters)
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
-        return ToolContract(tool.name, {})
-    return ToolContract(
-        tool.name, {name: hinted_form(property) for name, property in properties.items()}
-    )
+        return ToolContract(name, {})
+    return ToolContract(name, {key: hinted_form(property) for key, property in properties.items()})
 
 
-def tool_contracts(tools: Iterable[ToolDeclaration]) -> dict[str, ToolContract]:
-    """Contracts by name; raises what :func:`tool_contract` does."""
-    return {tool.name: tool_contract(tool) for tool in tools}
+def tool_contracts(
+    tools: Iterable[ToolDeclaration], raw_members: RawMembers
+) -> dict[str, ToolContract]:
+    """Contracts by name.
 
+    Args:
+        tools: The tools that may be called.
+        raw_members: Of each strict one, the parameters that its grammar writes as raw text; the others are JSON.
 
-def _strict_forms(tool: ToolDeclaration) -> dict[str, ValueForm]:
-    try:
-        arguments = reduce_arguments(tool.parameters, PARAMETER.end.decode())
-    except ConstraintError as error:
-        raise type(error)(
-            error.message,
-            location=evolve(error.location or Location(), tool=tool.name),
-            hint=error.hint,
-        ) from error
-    return {member.name: TEXT if member.raw else JSON for member in arguments.members}
+    Raises:
+        IntegrityError: A strict tool is not among them.
+    """
+    contracts = {}
+    for tool in tools:
+        if tool.strict:
+            raw = raw_members.get(tool.name)
+            if raw is None:
+                raise IntegrityError(
+                    f"the compiled language does not say how the strict tool {tool.name!r} is written"
+                )
+            contracts[tool.name] = ToolContract(tool.name, dict.fromkeys(raw, TEXT), JSON)
+        else:
+            contracts[tool.name] = _hinted_contract(tool.name, tool.parameters)
+    return contracts

@@ -174,8 +174,6 @@ class CallReader:
             return state, rest
         assert state.tool is not None
         form = state.tool.form(name)
-        if form is None:
-            raise Unreadable(f"{state.tool.name!r} has no parameter {name!r}")
         if name in state.names:
             raise Unreadable(f"the parameter {name!r} comes twice")
         names = state.names | {name}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
 
 from infernix_core.interfaces.frontend import OutputRequest, PreparedPrompt, PromptInput
 from infernix_core.interfaces.language import Language
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers, never
 from infernix_core.interfaces.model import ForwardBatch, StateViews, StepKind, StepOutput
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import Vocabulary
@@ -167,9 +168,14 @@ class _Model(ToyModel):
         self.controls.part("preparation")
         return prepared
 
-    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> ToyDecoder:
+    def decoder(
+        self,
+        prompt: PreparedPrompt,
+        request: OutputRequest,
+        raw_members: RawMembers = NO_RAW_MEMBERS,
+    ) -> ToyDecoder:
         """See ``LoadedModel``."""
-        plain = super().decoder(prompt, request)
+        plain = super().decoder(prompt, request, raw_members)
         return _Decoder(plain.vocabulary, plain.thinks, controls=self.controls)
 
 
@@ -201,7 +207,7 @@ class _Provider(PlainProvider):
         """See ``MaskProvider``."""
         return _Provider(vocabulary, controls=self.controls)
 
-    def compile(self, language: Language) -> PlainGrammar:
+    def compile(self, language: Language, check: Callable[[], None] = never) -> PlainGrammar:
         """See ``BoundMaskProvider``."""
         self.controls.build.wait()
         plain = super().compile(language)

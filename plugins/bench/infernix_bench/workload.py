@@ -29,7 +29,7 @@ from infernix_core.interfaces.frontend import (
     PromptInput,
 )
 from infernix_core.interfaces.language import Language
-from infernix_core.interfaces.mask_provider import MaskProvider
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, MaskProvider, RawMembers
 from infernix_core.interfaces.model import TargetModel
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
@@ -147,9 +147,14 @@ class EndlessModel:
         """See ``LoadedModel``."""
         return self.inner.prefix(prompt, request)
 
-    def decoder(self, prompt: PreparedPrompt, request: OutputRequest) -> OutputDecoder:
+    def decoder(
+        self,
+        prompt: PreparedPrompt,
+        request: OutputRequest,
+        raw_members: RawMembers = NO_RAW_MEMBERS,
+    ) -> OutputDecoder:
         """See ``LoadedModel``."""
-        return self.inner.decoder(prompt, request)
+        return self.inner.decoder(prompt, request, raw_members)
 
     def early_close(self, prompt: PreparedPrompt) -> tuple[int, ...]:
         """See ``LoadedModel``."""

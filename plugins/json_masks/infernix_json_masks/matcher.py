@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from infernix_core.errors import ConstraintDeadEnd
-from infernix_core.interfaces.mask_provider import MaskRow
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, MaskRow, RawMembers
 from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_json_masks.framing import AnyToken, End, OneToken, Point, at, labels_of, token_points
 from infernix_json_masks.machine import Configuration, Machine, State
@@ -31,6 +31,7 @@ class JsonGrammar:
     start_point: Point
     source_size: int
     notes: tuple[str, ...] = ()
+    raw_members: RawMembers = NO_RAW_MEMBERS
     machine: Machine = field(init=False, factory=Machine)
     _maker: MaskMaker = field(init=False)
     _mask_bytes: int = field(init=False, default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from attrs import define, evolve, field
@@ -30,6 +30,7 @@ from infernix_core.interfaces.language import (
     sequence,
     walk,
 )
+from infernix_core.interfaces.mask_provider import never
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.framing import compile_language
 from infernix_json_masks.matcher import JsonGrammar
@@ -144,7 +145,7 @@ class JsonMasks:
         self._walk(Content(JsonObject(compact=True)), _SAMPLE[1:2])
         end = Literal(b"</f>")
         self._walk(sequence(Members(_FRAMING), end), _ARGUMENTS)
-        self._walk(sequence(Members(_FRAMING, JsonSchema.of(_DECLARED), ("s",)), end), _SPACED)
+        self._walk(sequence(Members(_FRAMING, JsonSchema.of(_DECLARED)), end), _SPACED)
         for name, sample in _FORMATTED.items():
             self._walk(Content(JsonSchema.of({"type": "string", "format": name})), (sample,))
 
@@ -158,16 +159,17 @@ class JsonMasks:
                 matcher.fill(row)
                 matcher.accept_text(bytes((byte,)))
 
-    def compile(self, language: Language) -> JsonGrammar:
-        """Compiles a language that :func:`handles` admits.
+    def compile(self, language: Language, check: Callable[[], None] = never) -> JsonGrammar:
+        """Compiles a language that :func:`handles` admits; ``check`` is asked before each schema.
 
         Raises:
             ConstraintError: A schema is not valid or not supported, or a content is not JSON; located.
         """
         _check(language)
-        maker = _Maker()
+        maker = _Maker(check)
         point = compile_language(language, maker)
-        return JsonGrammar(self.index, point, maker.size, tuple(maker.notes)[:MAX_NOTES])
+        notes = tuple(maker.notes)[:MAX_NOTES]
+        return JsonGrammar(self.index, point, maker.size, notes, maker.raw_members)
 
 
 @define(eq=False)
@@ -175,12 +177,16 @@ class _Maker:
     """See :class:`infernix_json_masks.framing.PlanMaker`. Equal nodes have one plan.
 
     Attributes:
+        check: Asked before each schema.
         size: Approximate bytes of the plans.
         notes: What in their schemas asserts nothing.
+        raw_members: See ``CompiledGrammar``.
     """
 
+    check: Callable[[], None]
     size: int = _GRAMMAR_BYTES
     notes: dict[str, None] = field(factory=dict)
+    raw_members: dict[str, frozenset[str]] = field(factory=dict)
     _contents: dict[Content, Plans] = field(factory=dict)
     _members: dict[Members, MembersPlan] = field(factory=dict)
 
@@ -190,6 +196,7 @@ class _Maker:
         if found is None:
             constraint = node.constraint
             assert isinstance(constraint, JsonObject | JsonSchema)
+            self.check()
             layout = Layout.COMPACT if constraint.compact else Layout.FREE
             found = Plans(self._checked(reduce_schema(_source(constraint))), layout)
             found.make()
@@ -207,6 +214,7 @@ class _Maker:
         framing = node.framing
         if node.schema is None:
             return open_members(framing)
+        self.check()
         try:
             arguments = reduce_arguments(node.schema.source, framing.end.decode())
             self._checked(arguments.schema, f"tool {node.owner!r}: " if node.owner else "")
@@ -214,14 +222,10 @@ class _Maker:
             location = error.location if error.location is not None else Location()
             error.location = evolve(location, tool=node.owner)
             raise
-        raw = {argument.name for argument in arguments.members if argument.raw}
-        if not raw <= node.raw:
-            raise ValueError(f"strings {sorted(raw - node.raw)} are to be written as JSON")
-        if extra := node.raw.intersection(
-            argument.name for argument in arguments.members if not argument.raw
-        ):
-            raise ValueError(f"{sorted(extra)} are no strings and cannot be raw text")
-        plan = DeclaredMembers(framing, arguments, node.raw)
+        raw = frozenset(argument.name for argument in arguments.members if argument.raw)
+        if node.owner is not None:
+            self.raw_members[node.owner] = raw
+        plan = DeclaredMembers(framing, arguments, raw)
         plan.plans.make()
         return plan
 

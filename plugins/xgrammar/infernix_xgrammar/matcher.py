@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from infernix_core.errors import ConstraintDeadEnd, IntegrityError
-from infernix_core.interfaces.mask_provider import MaskRow
+from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, MaskRow, RawMembers
 from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_xgrammar.lowered import END_BYTES
 from infernix_xgrammar.tokens import TokenIndex
@@ -48,6 +48,11 @@ class XGrammarCompiledGrammar:
         """Approximate bytes held; grows while states are visited for the first time."""
         size = 0 if self.compiled is None else int(self.compiled.memory_size_bytes)
         return size + len(self.text)
+
+    @property
+    def raw_members(self) -> RawMembers:
+        """See ``CompiledGrammar``: there are no members here."""
+        return NO_RAW_MEMBERS
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import xgrammar
 from attrs import define, field
 
 from infernix_core.errors import IntegrityError, InvalidOption, Location
 from infernix_core.interfaces.constraints import JsonObject, JsonSchema
 from infernix_core.interfaces.language import Content, Language, Members, walk
+from infernix_core.interfaces.mask_provider import never
 from infernix_core.interfaces.vocabulary import Vocabulary
 from infernix_json_masks.matcher import JsonGrammar
 from infernix_json_masks.provider import JsonMasks, handles
@@ -66,7 +69,9 @@ class XGrammarBound:
         """Does now what the first grammars would wait for."""
         self._json.warm_up()
 
-    def compile(self, language: Language) -> XGrammarCompiledGrammar | JsonGrammar:
+    def compile(
+        self, language: Language, check: Callable[[], None] = never
+    ) -> XGrammarCompiledGrammar | JsonGrammar:
         """Validates, converts and compiles a language. JSON has masks of its own.
 
         Raises:
@@ -74,7 +79,7 @@ class XGrammarBound:
             InvalidOption: JSON and another kind of content are in one language.
         """
         if handles(language):
-            return self._json.compile(language)
+            return self._json.compile(language, check)
         _require_no_json(language)
         grammar = flatten(language, self._domain)
         lowered = lower(grammar)

@@ -27,7 +27,7 @@ from infernix_core.testing.plain_provider import PlainProvider
 from infernix_qwen3_5.hooks import create
 from infernix_qwen3_5.template import ChatTemplate
 from tests.frontends.qwen3_5 import checkpoints
-from tests.frontends.qwen3_5.transcripts import Output, joined
+from tests.frontends.qwen3_5.transcripts import Output, joined, raw_members
 
 TOOLS = [
     {
@@ -95,7 +95,7 @@ def output(
     model: Any, prompt: PreparedPrompt, text: str, request: OutputRequest | None = None
 ) -> Output:
     """What is published of an output."""
-    decoder = model.decoder(prompt, request or OutputRequest())
+    decoder = model.decoder(prompt, request or OutputRequest(), raw_members(prompt.tools))
     state, pieces = decoder.start(), []
     for token in ids_of(model, text):
         state, new = decoder.step(state, token)
@@ -134,7 +134,7 @@ def test_no_policy_is_part_of_a_prompt(model: Any) -> None:
         choice = ToolChoice(mode, names, parallel, constraints)
         request = OutputRequest(constraint, choice)
         model.language(prompt, request)
-        model.decoder(prompt, request)
+        model.decoder(prompt, request, raw_members(prompt.tools))
         assert model.prefix(prompt, request) == ()
         assert model.prepare(source) == prompt
         assert prompt.token_ids == before
@@ -384,7 +384,7 @@ def test_reasoning_is_closed_early(model: Any) -> None:
     close = model.vocabulary.framing["</think>"]
     assert closing.count(close) == 1
     assert text_of(model, closing) == f"{CONCLUSION}\n</think>\n\n"
-    decoder = model.decoder(prompt, OutputRequest())
+    decoder = model.decoder(prompt, OutputRequest(), raw_members(prompt.tools))
     state, pieces = decoder.start(), []
     for token in (*ids_of(model, "hm\n"), *closing, *ids_of(model, "Yes.")):
         state, new = decoder.step(state, token)

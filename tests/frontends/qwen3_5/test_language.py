@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from infernix_core.errors import ConstraintError, UnsupportedSchema
 from infernix_core.interfaces.constraints import Grammar, JsonObject, JsonSchema, OutputConstraint
 from infernix_core.interfaces.frontend import OutputRequest, StartPhase
 from infernix_core.interfaces.language import (
@@ -54,7 +53,7 @@ FUNCTIONS = {
     "strict": Parts(
         [
             Literal(b"strict>\n"),
-            Members(FRAMING, JsonSchema(TOOLS[1].parameters), raw=frozenset({"s"}), owner="strict"),
+            Members(FRAMING, JsonSchema(TOOLS[1].parameters), owner="strict"),
             Literal(b"</function>\n"),
         ]
     ),
@@ -177,59 +176,14 @@ def test_every_named_token_may_be_generated() -> None:
                 assert node.id in (CLOSE, CALL, END)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "pointer", "words"),
-    [
-        (
-            {"type": "object", "properties": {"a": {}}, "additionalProperties": False},
-            "/properties/a",
-            "",
-        ),
-        ({"properties": {"a": {"type": "integer"}}}, "", "additionalProperties"),
-        ({"type": "array"}, "", "object"),
-        (
-            {"properties": {"": {"type": "integer"}}, "additionalProperties": False},
-            "/properties/",
-            "name",
-        ),
-        (
-            {"properties": {"a\nb": {"type": "integer"}}, "additionalProperties": False},
-            "/properties/a\nb",
-            "name",
-        ),
-        (
-            {
-                "properties": {"a": {"const": "x\n</parameter>"}},
-                "additionalProperties": False,
-                "required": ["a"],
-            },
-            "/properties/a",
-            "",
-        ),
-    ],
-)
-def test_strict_arguments_that_cannot_be_enforced(
-    parameters: Any, pointer: str, words: str
-) -> None:
-    """Refused before anything is generated: by tool, place and reason."""
-    tools = read_tools(
-        [{"name": "fine"}, {"name": "bad", "strict": True, "parameters": parameters}]
-    )
-    with pytest.raises(ConstraintError) as caught:
-        language(ToolChoice(), tools=tools)
-    error = caught.value
-    assert isinstance(error, UnsupportedSchema)
-    assert error.location is not None
-    assert (error.location.tool, error.location.pointer) == ("bad", pointer)
-    assert words in str(error)
-    # Whoever may not call it does not meet its schema.
-    assert language(ToolChoice(allowed_names=["fine"]), tools=tools) is not None
-    assert language(ToolChoice(ToolMode.NONE), tools=tools) is not None
-
-
-def test_a_schema_that_is_none_is_located_too() -> None:
+def test_schemas_are_not_read_here() -> None:
+    """That may take long; the compilation of a language may be waited for and given up, this may not."""
     tools = read_tools([{"name": "bad", "strict": True, "parameters": {"type": "objekt"}}])
-    with pytest.raises(ConstraintError) as caught:
-        language(ToolChoice(), tools=tools)
-    assert caught.value.location is not None
-    assert caught.value.location.tool == "bad"
+    made = language(ToolChoice(), tools=tools)
+    assert made is not None
+    (members,) = (node for node in walk(made) if isinstance(node, Members))
+    assert members == Members(FRAMING, JsonSchema(tools[0].parameters), "bad")
+    # Whoever may not call it does not meet its schema.
+    none = language(ToolChoice(ToolMode.NONE), tools=tools)
+    assert none is not None
+    assert not any(isinstance(node, Members) for node in walk(none))

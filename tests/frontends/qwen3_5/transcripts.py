@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -27,7 +27,7 @@ from infernix_core.interfaces.frontend import (
     ToolCallEnd,
     ToolCallStart,
 )
-from infernix_core.interfaces.tools import ToolChoice, ToolConstraints, read_tools
+from infernix_core.interfaces.tools import ToolChoice, ToolConstraints, ToolDeclaration, read_tools
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_qwen3_5.output import FramedDecoder, output_decoder
 
@@ -154,6 +154,19 @@ def joined(pieces: Sequence[Piece]) -> Output:
     return output
 
 
+def raw_members(declared: Iterable[ToolDeclaration]) -> dict[str, frozenset[str]]:
+    """What a compiled language says of strict tools: which parameters are written as raw text, since they are strings."""
+    return {
+        tool.name: frozenset(
+            name
+            for name, schema in json.loads(tool.parameters).get("properties", {}).items()
+            if schema.get("type") == "string"
+        )
+        for tool in declared
+        if tool.strict
+    }
+
+
 @frozen
 class Case:
     """What a transcript is read with."""
@@ -176,7 +189,7 @@ class Case:
 
     def decoder(self, words: Vocabulary) -> FramedDecoder:
         """Over a vocabulary."""
-        return output_decoder(words, self.prompt, self.request)
+        return output_decoder(words, self.prompt, self.request, raw_members(self.prompt.tools))
 
     def published(self, parts: Sequence[bytes | str]) -> list[list[Piece]]:
         """What each token publishes, and the end. States are values: every step is made twice."""

@@ -67,8 +67,8 @@ def closed(required=(), **properties):
     }
 
 
-def strict(schema, *raw):
-    return Members(FRAMING, JsonSchema.of(schema), raw, "tool")
+def strict(schema):
+    return Members(FRAMING, JsonSchema.of(schema), "tool")
 
 
 #: What the plain provider knows too.
@@ -81,10 +81,8 @@ PLAIN_TOOLS = {
             flag={"type": "boolean"},
             v={"enum": [1, 12, [1, [2, None]], None]},
         ),
-        "city",
-        "kind",
     ),
-    "get_day": strict(closed(kind={"enum": ["a", "b"]}), "kind"),
+    "get_day": strict(closed(kind={"enum": ["a", "b"]})),
     "free": Members(FRAMING),
     "none": strict(closed()),
 }
@@ -99,7 +97,6 @@ TOOLS = {
                 ["a"], a={"type": "boolean"}, b={"type": "array", "items": {"type": "string"}}
             ),
         ),
-        "city",
     ),
     "get_day": strict(
         {
@@ -111,9 +108,6 @@ TOOLS = {
             ),
             "maxProperties": 2,
         },
-        "kind",
-        "short",
-        "other",
     ),
     "free": Members(FRAMING),
     "none": strict(closed()),
@@ -255,7 +249,7 @@ def test_a_raw_value_ends_where_its_end_first_stands(bound):
     ],
 )
 def test_raw_strings_keep_pattern_and_length(bound, value, fits):
-    members = strict(closed(s={"type": "string", "pattern": "^[a-z\n]*$", "maxLength": 4}), "s")
+    members = strict(closed(s={"type": "string", "pattern": "^[a-z\n]*$", "maxLength": 4}))
     assert whole(bound, members, parameter("s", value) + ".") == fits
 
 
