@@ -25,7 +25,7 @@ from infernix_core.errors import (
     InvalidPrompt,
     Location,
 )
-from infernix_core.interfaces.frontend import LoadedModel, PreparedPrompt, StartPhase
+from infernix_core.interfaces.frontend import LoadedModel, PreparedPrompt, PromptInput, StartPhase
 from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, GrammarMatcher, MaskRow
 from infernix_core.interfaces.sampling import MaskState
 
@@ -159,7 +159,7 @@ class Preparation:
         found = self.grammars.get(language, patience)
         kind = options.constraint.kind if options.constraint is not None else "tools"
         if prefix:
-            matcher, first = self._continued(found, prefix, kind, patience)
+            matcher, first = self._continued(found, prefix, kind, prompt.source, patience)
         else:
             matcher, first = found.grammar.start(), found.first
         if first is None:
@@ -176,7 +176,12 @@ class Preparation:
         return matcher, work, first
 
     def _continued(
-        self, found: Found, prefix: tuple[bytes | int, ...], kind: str, patience: Patience
+        self,
+        found: Found,
+        prefix: tuple[bytes | int, ...],
+        kind: str,
+        source: PromptInput,
+        patience: Patience,
     ) -> tuple[GrammarMatcher, MaskRow | None]:
         """A matcher behind a prefix, and its first mask: the cache knows the one before the prefix alone."""
         try:
@@ -184,8 +189,8 @@ class Preparation:
         except ConstraintDeadEnd as error:
             raise ConstraintDeadEnd(
                 f"the continued message is no beginning of the output that is asked for: {error.message}",
-                location=error.location or Location(field=kind),
-                hint="change the message, or leave out the constraint",
+                location=Location(field=f"messages[{len(source.messages or ()) - 1}].content"),
+                hint=f"change the message, or what is asked for ({kind})",
             ) from error
         patience.check()
         row: MaskRow = np.zeros(self.model.vocabulary.words, dtype=np.int32)

@@ -86,7 +86,7 @@ def check_tools(options: RequestOptions, tools: Sequence[ToolDeclaration]) -> No
             hint="JSON constraints go with tools; with mode none the others do too",
         )
     if (enforced := _enforced_calls(choice, active)) is not None:
-        _check_alone(options, enforced, "leave calls free: mode auto, no names, nothing strict")
+        _check_alone(options, enforced, "leave calls free: mode auto, nothing strict")
     if options.raw_output and choice.constrains(tools):
         raise InvalidOption(
             "raw output cannot tell the calls that the output is constrained for",
@@ -191,8 +191,6 @@ def _enforced_calls(choice: ToolChoice, active: Sequence[ToolDeclaration]) -> st
         return None
     if choice.mode is ToolMode.REQUIRED:
         return "a required call"
-    if choice.allowed_names is not None:
-        return "tools allowed by name"
     strict = next((tool for tool in active if tool.strict), None)
     return f"the strict tool {strict.name!r}" if strict is not None else None
 

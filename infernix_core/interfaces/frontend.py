@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,13 @@ from infernix_core.interfaces.model import TargetModel
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.tools import ToolChoice, ToolDeclaration
 from infernix_core.interfaces.vocabulary import Vocabulary
+
+
+def _listed(tools: Any) -> Any:
+    """Tools that can be read more than once. What is no list of them is left for whoever reads it to refuse."""
+    if isinstance(tools, Iterable) and not isinstance(tools, str | bytes | Mapping):
+        return tuple(tools)
+    return tools
 
 
 @frozen
@@ -40,7 +47,7 @@ class PromptInput:
     messages: Sequence[Mapping[str, Any]] | None = None
     text: str | None = None
     token_ids: Sequence[int] | None = None
-    tools: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Mapping[str, Any]] = field(default=(), converter=_listed)
     continue_final: bool = False
     enable_thinking: bool | None = None
     template_options: Mapping[str, Any] = field(factory=dict)

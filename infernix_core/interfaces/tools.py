@@ -66,9 +66,11 @@ def _names(value: Iterable[str] | None) -> tuple[str, ...] | None:
         return None
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidOption(
-            f"{value!r} is not a list of names", location=Location(field="tool_choice")
+            f"{value!r} is not a list of names",
+            location=Location(field="tool_choice"),
+            hint="a list of strings",
         )
-    return tuple(dict.fromkeys(value))
+    return tuple(value)
 
 
 @frozen

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.request import FinishReason, RequestOptions, TextDelta, ToolCall
@@ -82,6 +83,7 @@ def refused(tools: Sequence[ToolDeclaration], **options: Any) -> InvalidOption:
         (ToolChoice(constraints="basic"), "'basic' is not possible"),  # type: ignore[arg-type]
         (ToolChoice(parallel=1), "1 is not possible"),  # type: ignore[arg-type]
         (ToolChoice(allowed_names=(3,)), "3 is not possible"),  # type: ignore[arg-type]
+        (ToolChoice(allowed_names=([],)), "[] is not possible"),  # type: ignore[arg-type]
         (ToolChoice(allowed_names=()), "list of allowed names is empty"),
         (ToolChoice(allowed_names=("lookup", "gone")), "declares no tool 'gone'"),
     ],
@@ -128,7 +130,7 @@ STOPS: list[dict[str, Any]] = [{"stop": ["x"]}, {"stop_token_ids": [3]}]
     ("tools", "choice", "what"),
     [
         ([FREE], REQUIRED, "required call"),
-        ([FREE], NAMED, "by name"),
+        ([FREE], evolve(NAMED, mode=ToolMode.REQUIRED), "required call"),
         ([FREE, STRICT], AUTO, "'exact'"),
         ([FREE, STRICT], LOOSE, "'exact'"),
     ],
@@ -146,6 +148,7 @@ def test_nothing_else_ends_what_is_guaranteed(
 def test_stop_rules_go_with_calls_that_are_free(stop: dict[str, Any]) -> None:
     for tools, choice in (
         ([FREE], AUTO),
+        ([FREE], NAMED),
         ([FREE], LOOSE),
         ([FREE], ToolChoice(parallel=False)),
         ([STRICT], NONE),
@@ -153,9 +156,8 @@ def test_stop_rules_go_with_calls_that_are_free(stop: dict[str, Any]) -> None:
         ([], AUTO),
     ):
         checked(RequestOptions(tool_choice=choice, **stop), tools)
-    # A strict tool that may not be called guarantees nothing; but who names tools is guaranteed those.
-    with pytest.raises(InvalidOption, match="by name"):
-        check_tools(RequestOptions(tool_choice=NAMED, **stop), [FREE, STRICT])
+    # A strict tool that may not be called guarantees nothing.
+    check_tools(RequestOptions(tool_choice=NAMED, **stop), [FREE, STRICT])
 
 
 def test_raw_output_goes_with_tools_only_where_nothing_is_constrained() -> None:
@@ -297,7 +299,7 @@ def test_a_continued_message_that_does_not_fit_is_refused(make_engine: Make) -> 
     engine = make_engine(Continuing(ToyModel.make().target))
     with pytest.raises(ConstraintDeadEnd, match="continued message") as caught:
         ask(engine, asking("?", continue_final=True), constraint=Choice(["red"]))
-    assert caught.value.location.field == "choice"
+    assert caught.value.location.field == "messages[0].content"
     assert engine.outstanding == 0
     # The same language is fine without the message.
     assert answer(engine, asking("?"), constraint=Choice(["red"])).text == "red"
@@ -319,7 +321,7 @@ class Calling(ScriptedModel):
 
     pieces: dict[int, Sequence[Piece]]
 
-    def decoder(self, prompt: Any, request: Any) -> Any:
+    def decoder(self, prompt: Any, request: Any, raw_members: Any = None) -> Any:
         decoder = Spelt(self.vocabulary, False)
         object.__setattr__(decoder, "pieces", self.pieces)
         return decoder

@@ -22,6 +22,9 @@ MAX_GRAMMAR_BYTES = 96 << 20
 _CONFIGURATION_BYTES = 900
 _MATCHER_BYTES = 200
 
+#: Characters of a given beginning that an error shows.
+_SHOWN = 40
+
 
 @define(eq=False)
 class JsonGrammar:
@@ -59,14 +62,17 @@ class JsonGrammar:
         """
         configuration = self.machine.configuration([(at(self.start_point, ()), ())])
         assert configuration is not None
-        matcher = JsonMatcher(self, configuration)
-        for position, part in enumerate(prefix):
-            accepted = matcher.accept(part) if isinstance(part, int) else matcher.accept_text(part)
-            if not accepted:
-                raise ConstraintDeadEnd(
-                    f"the given beginning leaves the language in its part {position}",
-                    hint="start from a beginning that the constraint allows",
-                )
+        matcher, read = JsonMatcher(self, configuration), b""
+        for part in prefix:
+            if isinstance(part, int):
+                if not matcher.accept(part):
+                    raise _leaves(read)
+                read += self.index.vocabulary.token_bytes[part]
+                continue
+            for size in range(len(part)):
+                if not matcher.accept_text(part[size : size + 1]):
+                    raise _leaves(read + part[:size])
+            read += part
         return matcher
 
     def mask(self, configuration: Configuration) -> Mask:
@@ -87,6 +93,17 @@ class JsonGrammar:
             found = configuration.mask = self._maker.mask(configuration, tokens, bases)
             self._mask_bytes += found.memory_size
         return found
+
+
+def _leaves(read: bytes) -> ConstraintDeadEnd:
+    text = read.decode("utf-8", "replace")
+    shown = text if len(text) <= _SHOWN else f"...{text[-_SHOWN:]}"
+    return ConstraintDeadEnd(
+        f"the given beginning leaves the language behind {shown!r}"
+        if text
+        else "the given beginning leaves the language at once",
+        hint="start from a beginning that the constraint allows",
+    )
 
 
 @define(eq=False)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
+import numpy as np
 from attrs import define, field
+from numpy.typing import NDArray
 
 from infernix_constraints.json_schema import FiniteShape, StringShape
 from infernix_constraints.json_schema.arguments import Arguments, raw_strings
@@ -57,46 +59,44 @@ class DeclaredMembers:
 
     Attributes:
         raw: Names of those that are written as raw text.
+        beginnings: Opening, name and naming of each, in order of the bytes.
+        places: Per beginning, the place of its member in the declared order.
     """
 
     framing: MemberFraming
     arguments: Arguments
     raw: frozenset[str]
     plans: Plans = field(init=False)
-    object: ObjectPlan = field(init=False)
-    _windows: dict[tuple[int, int], tuple[LiteralSet, list[int]]] = field(init=False, factory=dict)
-    _texts: dict[int, list[Frame]] = field(init=False, factory=dict)
+    members: ObjectPlan = field(init=False)
+    beginnings: LiteralSet = field(init=False)
+    places: NDArray[np.int64] = field(init=False)
+    _beginnings_of_raw: dict[int, list[Frame]] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        framing = self.framing
         self.plans = Plans(self.arguments.schema, Layout.SPACED)
-        self.object = ObjectPlan(self.arguments.shape, self.plans)
+        self.members = ObjectPlan(self.arguments.shape, self.plans)
+        self.beginnings, places = LiteralSet.of(
+            framing.opening + member.name.encode() + framing.naming
+            for member in self.arguments.shape.members
+        )
+        self.places = np.asarray(places, dtype=np.int64)
 
     @property
     def optional(self) -> bool:
         """See :class:`MembersPlan`."""
-        return Progress(self.object).may_close
+        return Progress(self.members).may_close
 
     def first(self) -> Frame | None:
         """See :class:`MembersPlan`."""
-        return self.before(Progress(self.object))
+        return self.before(Progress(self.members))
 
     def before(self, progress: Progress) -> InDeclared | None:
         """Where the next member is due; None when none can come."""
         window = progress.window()
         if window is None:
             return None
-        found = self._windows.get(window)
-        if found is None:
-            low, high = window
-            framing = self.framing
-            members = self.arguments.shape.members[low : high + 1]
-            texts, order = LiteralSet.of(
-                framing.opening + member.name.encode() + framing.naming for member in members
-            )
-            found = texts, [low + place for place in order]
-            found = self._windows.setdefault(window, found)
-        texts, places = found
-        return InDeclared(texts, 0, len(texts.texts), self, progress, tuple(places))
+        return InDeclared(self.beginnings, 0, len(self.places), self, progress, *window)
 
     def value(self, place: int, after: Progress, below: Below, machine: Machine) -> list[State]:
         """The states at the beginning of a member's value."""
@@ -111,7 +111,7 @@ class DeclaredMembers:
 
     def _raw(self, place: int) -> list[Frame]:
         """The frames at the beginning of a raw value."""
-        found = self._texts.get(place)
+        found = self._beginnings_of_raw.get(place)
         if found is not None:
             return found
         framing, made = self.framing, list[Frame]()
@@ -125,7 +125,7 @@ class DeclaredMembers:
                 value.encode() + tail for value in shape.values if isinstance(value, str)
             )
             made.append(InOneOf(texts, 0, len(texts.texts)))
-        return self._texts.setdefault(place, made)
+        return self._beginnings_of_raw.setdefault(place, made)
 
 
 @define(eq=False)

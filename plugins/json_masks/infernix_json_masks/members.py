@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from attrs import evolve, frozen
 
 from infernix_json_masks.characters import INVALID, MORE, RawEnd, following, raw_character
@@ -23,11 +24,16 @@ NAME_END: Final = RawEnd(b"\n", inside=False)
 class InDeclared(InLiterals):
     """Where a declared member is due, and inside its opening and its name. At the beginning, what is below may
     come instead, when enough members did.
+
+    Attributes:
+        first: The first member, in declared order, that may come.
+        last: The last one.
     """
 
     plan: DeclaredMembers
     progress: Progress
-    places: tuple[int, ...]
+    first: int
+    last: int
 
     @property
     def complete(self) -> bool:
@@ -36,7 +42,7 @@ class InDeclared(InLiterals):
 
     def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Frame`."""
-        states = [*super().step(byte, below, machine)]
+        states = [state for state in super().step(byte, below, machine) if _possible(state[0])]
         if self.complete:
             for thread in below:
                 states += thread.frame.step(byte, thread.below, machine)
@@ -52,8 +58,18 @@ class InDeclared(InLiterals):
 
     def closed(self, place: int, below: Below, machine: Machine) -> Sequence[State]:
         """See :class:`InLiterals`."""
-        member = self.places[place]
+        member = int(self.plan.places[place])
+        if not self.first <= member <= self.last:
+            return ()
         return self.plan.value(member, self.progress.after_member(member), below, machine)
+
+
+def _possible(frame: Frame) -> bool:
+    """Whether a member that may come begins as what was read; all of a name's beginnings are in one set."""
+    if not isinstance(frame, InDeclared):
+        return True
+    places = frame.plan.places[frame.low : frame.high]
+    return bool(np.any((frame.first <= places) & (places <= frame.last)))
 
 
 @frozen(cache_hash=True)

@@ -88,14 +88,16 @@ class CommonRequest:
         return field
 
     def locate(self, error: RequestError, source: ContentSource) -> None:
-        """Locates an engine's error in this request: in a tool's schema, at the constraint's source, at the prompt,
-        or at the field that it names.
+        """Locates an engine's error in this request: in a tool's schema, in a message, at the constraint's source, at
+        the prompt, or at the field that it names.
         """
         location = error.location if error.location is not None else Location()
         name: str | None
         if isinstance(error, ConstraintError) and location.tool is not None:
             name = self.tool_field(location.tool) + (location.pointer or "")
             location = evolve(location, pointer=None)
+        elif location.field is not None and location.field.startswith("messages["):
+            name = location.field  # a continued message that does not fit
         elif location.field == "constraint" or isinstance(error, ConstraintError):
             name = source.path if source.constraint is not None else "tools"
         elif location.field is not None:

@@ -292,7 +292,7 @@ def test_declared_members_come_in_order_and_required_ones_surely(bound):
 
 
 def test_a_beginning_that_leaves_the_language(bound):
-    with pytest.raises(ConstraintDeadEnd, match="part 1"):
+    with pytest.raises(ConstraintDeadEnd, match="behind '\\\\n<function='"):
         bound.compile(languages(TOOLS)[True, True, False]).start([CALL, b"\n<function=other"])
 
 
@@ -325,3 +325,36 @@ def test_json_or_calls_are_told_apart_by_their_labels(bound):
     matcher = compiled.start([b'"<tool_call>'])
     assert matcher.labels() == ("content",)
     assert CALL not in bits(matcher)
+
+
+def test_many_optional_members_take_room_once(bound):
+    """A set of names per place that a call may have reached would be as many names as their square."""
+    names = [f"parameter_{index}" for index in range(1500)]
+    compiled = bound.compile(strict(closed(**{name: {"type": "boolean"} for name in names})))
+    matcher = compiled.start()
+    frame = matcher.mark()[0].threads[0].frame
+    texts = frame.point.plan.beginnings
+    for name in names[::50]:
+        assert matcher.accept_text(parameter(name, "true").encode())
+        frames = [thread.frame for thread in matcher.mark()[0].threads]
+        assert all(getattr(each, "texts", texts) is texts for each in frames)
+    # Names that were passed over are no beginnings any more, in no part of them.
+    assert not matcher.accept_text(b"<parameter=parameter_3>")
+    assert matcher.accept_text(b"<parameter=parameter_149")
+
+
+def test_a_compilation_is_given_up_between_schemas(bound):
+    asked = []
+
+    class GivenUpError(Exception):
+        pass
+
+    def check():
+        asked.append(1)
+        if len(asked) == 3:
+            raise GivenUpError
+
+    tools = {name: strict(closed(**{name: {"type": "string"}})) for name in "abcde"}
+    with pytest.raises(GivenUpError):
+        bound.compile(languages(tools)[True, True, False], check)
+    assert len(asked) == 3

@@ -82,7 +82,8 @@ def reduce_arguments(source: str, end: str) -> Arguments:
         raise UnsupportedSchema(
             "the arguments have more than one shape",
             location=Location(pointer=""),
-            hint="one object with properties; no const, enum, anyOf or oneOf that is left at the root",
+            hint="one object with properties; nothing at the root may tell cases apart: no const, enum, anyOf, oneOf, "
+            "if or dependentRequired",
         )
     if not objects:
         raise UnsupportedSchema(
