@@ -16,7 +16,15 @@ from infernix_core.engine.cold_work import Patience
 from infernix_core.engine.grammar_cache import GrammarCache, key_size
 from infernix_core.errors import DeadlineExceeded, InvalidGrammar, RequestCancelled
 from infernix_core.interfaces.constraints import Choice, Grammar, JsonSchema, Regex
-from infernix_core.interfaces.language import Content, Label, Language, Token, sequence
+from infernix_core.interfaces.language import (
+    Content,
+    Label,
+    Language,
+    MemberFraming,
+    Members,
+    Token,
+    sequence,
+)
 from infernix_core.interfaces.mask_provider import GrammarMatcher
 
 WAIT = 10
@@ -158,6 +166,15 @@ def test_the_budget_counts_the_source_texts() -> None:
     assert cache.memory_size <= 100_000
 
 
+def test_the_budget_counts_the_schemas_of_tools() -> None:
+    cache = GrammarCache(lambda: Provider(size=10), 100_000, 0)
+    framing = MemberFraming(b"<", b">\n", b"\n<", b">")
+    for index in range(20):
+        cache.get(Members(framing, JsonSchema(f"{index}" + "x" * 30_000), "tool"))
+    assert len(cache) <= 3
+    assert cache.memory_size <= 100_000
+
+
 def test_a_failed_build_reaches_every_waiter_and_is_not_kept() -> None:
     provider = Provider(gate=threading.Event())
     cache = GrammarCache(lambda: provider, 1 << 20, 0)
@@ -295,6 +312,34 @@ def test_who_is_cancelled_leaves_the_queue_of_the_gate_and_builds_nothing() -> N
     assert len(provider.built) == 3
     provider.gate = None
     assert cache.get(Content(Regex("gone0"))).cache == "built", "its place in the gate is free"
+
+
+def test_who_is_cancelled_stops_within_the_build_unless_others_wait_for_it() -> None:
+    """A language of many schemas is read one by one, and whoever reads asks in between."""
+
+    class Reading(Provider):
+        def compile(self, language: Language, check: Any = None) -> Compiled:
+            super().compile(language)
+            for _ in range(1000):
+                check()
+            return Compiled(1)
+
+    provider = Reading(gate=threading.Event())
+    cache = GrammarCache(lambda: provider, 1 << 20, 0)
+    language = Content(Regex("a"))
+    alone = Asker(cache, language)
+    assert provider.entered.acquire(timeout=WAIT)
+    alone.cancelled.set()
+    provider.gate.set()
+    assert alone.ended() is RequestCancelled
+    provider.gate = threading.Event()
+    first = Asker(cache, language)
+    assert provider.entered.acquire(timeout=WAIT)
+    second = Asker(cache, language)
+    waited_for(cache, language, 1)
+    first.cancelled.set()
+    provider.gate.set()
+    assert second.ended() == "waited"
 
 
 def test_who_is_cancelled_stops_between_the_build_and_the_mask() -> None:
