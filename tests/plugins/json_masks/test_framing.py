@@ -183,7 +183,7 @@ def test_marks_in_any_order(masks):
 
 def test_what_is_refused(masks):
     assert handles(thinking(masks, Content(JsonObject())))
-    assert not handles(Literal(b"a"))
+    assert handles(Literal(b"a"))  # nothing in it is for anybody else
     mixed = Union([Content(JsonObject()), Content(Regex("a"))])
     assert not handles(mixed)
     with pytest.raises(ConstraintError, match="regex"):
