@@ -19,6 +19,10 @@ class ExactFloat(float):
         number.text = text
         return number
 
+    def __str__(self) -> str:
+        """The spelling, for whoever prints a number without a JSON encoder: a template does."""
+        return self.text
+
 
 def json_text(value: Any) -> str:
     """A value as JSON text: members in their order, numbers as they were written.

@@ -23,6 +23,7 @@ from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from infernix_core.errors import CheckpointError, InvalidPrompt
+from infernix_core.exact_json import ExactFloat
 from infernix_qwen3_5.files import one_line
 
 #: String methods and filters whose arguments are looked for in a text, not written to one; of
@@ -226,10 +227,34 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as chat templates expect it: non-ASCII kept, key order kept, nothing escaped for HTML."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    """JSON as chat templates expect it: non-ASCII kept, key order kept, nothing escaped for HTML.
+
+    Numbers are written as they were spelled. The encoder cannot be told so: it writes a marked string in the place
+    of each.
+    """
+    mark, numbers = secrets.token_hex(16), list[str]()
+    text = json.dumps(
+        _without_numbers(value, mark, numbers),
+        ensure_ascii=ensure_ascii,
+        indent=indent,
+        separators=separators,
+        sort_keys=sort_keys,
     )
+    if not numbers:
+        return text
+    return re.sub(f'"{mark}([0-9]+)"', lambda match: numbers[int(match[1])], text)
+
+
+def _without_numbers(value: Any, mark: str, numbers: list[str]) -> Any:
+    """A value with marks for its exact numbers, whose spellings are collected."""
+    if isinstance(value, ExactFloat):
+        numbers.append(value.text)
+        return f"{mark}{len(numbers) - 1}"
+    if isinstance(value, Mapping):
+        return {key: _without_numbers(item, mark, numbers) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_numbers(item, mark, numbers) for item in value]
+    return value
 
 
 def _raise_exception(message: object) -> NoReturn:

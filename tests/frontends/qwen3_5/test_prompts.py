@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import math
 import re
 import unicodedata
 from pathlib import Path
@@ -13,11 +15,13 @@ from attrs import evolve
 from tokenizers import Tokenizer
 
 from infernix_core.errors import ContextOverflow, InvalidPrompt
-from infernix_core.interfaces.frontend import LoadOptions, PromptInput, StartPhase
+from infernix_core.exact_json import ExactFloat
+from infernix_core.interfaces.frontend import LoadOptions, PromptInput, StartPhase, ToolCallDelta
 from infernix_core.interfaces.vocabulary import TokenClass
 from infernix_qwen3_5.hooks import create
 from infernix_qwen3_5.template import ChatTemplate
 from infernix_qwen3_5.tokenizer import SHORT
+from infernix_qwen3_5.tool_reader import CallReader, CallState
 from tests.frontends.qwen3_5 import checkpoints
 
 
@@ -403,6 +407,97 @@ def test_arguments_as_a_json_string(model: Any) -> None:
         return model.prepare(PromptInput(messages=messages)).token_ids
 
     assert prepared('{"b": 1, "a": [true]}') == prepared({"b": 1, "a": [True]})
+    assert prepared("") == prepared(" \n") == prepared("null") == prepared({})
+
+
+NUMBERS = [
+    "1.50",
+    "1E5",
+    "-0",
+    "-0.0",
+    "0.1000000000000000055",
+    "1e999",
+    "1" * 5000,
+    "123",
+    "1e-400",
+]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_of_a_call_are_shown_as_they_were_written(model: Any, number: str) -> None:
+    """A model's call comes back in the history as it was published, alone and within a value."""
+    written = f"<tool_call>\n<function=f>\n<parameter=x>\n{number}\n</parameter>\n"
+    written += f'<parameter=y>\n{{"z": [{number}, "a"]}}\n</parameter>\n</function>\n</tool_call>'
+    inside = written.removeprefix("<tool_call>").removesuffix("</tool_call>")
+    state, pieces = CallReader({}, others=True).step(CallState(0), inside.encode())
+    assert state.complete
+    texts = [piece.arguments for piece in pieces if isinstance(piece, ToolCallDelta)]
+    published = "".join([*texts, "}"])
+    for arguments in (
+        published,
+        json.loads(published, parse_int=ExactFloat, parse_float=ExactFloat),
+    ):
+        called = {"function": {"name": "f", "arguments": arguments}}
+        messages = [user("a"), {"role": "assistant", "content": "", "tool_calls": [called]}, RESULT]
+        prompt = model.prepare(PromptInput(messages=messages))
+        assert written in text_of(model, prompt.token_ids)
+
+
+@pytest.mark.parametrize("written", [1.5, "a", True, None, [1.25, {"a": 2}], {"b": [], "a": {}}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"indent": 2}, {"separators": (",", ":")}, {"sort_keys": True}, {"ensure_ascii": True}],
+)
+def test_exact_numbers_change_nothing_else(written: Any, options: dict[str, Any]) -> None:
+    value = {"é": written, "b": 1.5, "a": [1.5, {"x": "1.5"}]}
+    exact = json.loads(json.dumps(value), parse_float=lambda text: ExactFloat(f"{text}0"))
+    arguments = ", ".join(f"{name}={option!r}" for name, option in options.items())
+    (text,) = ChatTemplate(f"{{{{ value | tojson({arguments}) }}}}", {}).render({"value": exact})
+    plain = json.dumps(value, **{"ensure_ascii": False, **options})
+    assert text == re.sub(r'(?<!")(1\.2?5)', r"\g<1>0", plain)
+
+
+def test_a_template_prints_numbers_as_they_were_written() -> None:
+    template = ChatTemplate("{{ x }} {{ x | string }} {{ 'a' ~ x }}", {})
+    assert template.render({"x": ExactFloat("1.50")}) == ["1.50 1.50 a1.50"]
+
+
+def test_schemas_of_tools_keep_their_digits(model: Any) -> None:
+    source = '{"type": "object", "properties": {"x": {"minimum": 1.00000000000000000001, "maximum": 1E5}}}'
+    tool = {"name": "f", "parameters": json.loads(source, parse_float=ExactFloat)}
+    prompt = model.prepare(PromptInput(messages=[user("a")], tools=[tool]))
+    assert source in text_of(model, prompt.token_ids)
+    assert "1.00000000000000000001" in prompt.tools[0].parameters
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ('{"x": NaN}', ["NaN is no JSON number"]),
+        ('{"x": [-Infinity]}', ["-Infinity is no JSON number"]),
+        ('{"a": 1, "a": 2}', ["'a' comes twice"]),
+        ('{"o": {"a": 1, "a": 1}}', ["'a' comes twice"]),
+        ("[1]", ["an object is needed, not list"]),
+        ("1.5", ["an object is needed"]),
+        ("{", ["not JSON"]),
+        ('{"a": 01}', ["not JSON"]),
+        ({"x": math.nan}, [".x", "nan is no JSON number", "finite"]),
+        ({"x": [1, -math.inf]}, [".x[1]", "-inf is no JSON number"]),
+    ],
+)
+def test_arguments_that_are_no_json(model: Any, arguments: Any, words: list[str]) -> None:
+    called = {"function": {"name": "f", "arguments": arguments}}
+    messages = [user("a"), {"role": "assistant", "content": "", "tool_calls": [called]}, RESULT]
+    right = ['{"city": "Rome"}'] if isinstance(arguments, str) else []
+    refused(
+        model, "messages[1].tool_calls[0].function.arguments", *words, *right, messages=messages
+    )
+
+
+def test_numbers_that_are_none(model: Any) -> None:
+    tool = {"name": "f", "parameters": {"properties": {"a": {"maximum": math.inf}}}}
+    refused(model, "tools[0].parameters.properties.a.maximum", messages=[user("a")], tools=[tool])
+    refused(model, "messages[0].seed", messages=[{**user("a"), "seed": math.nan}])
 
 
 def test_text_items_are_joined(model: Any) -> None:
