@@ -1,7 +1,7 @@
 """Reads one call: its name, and its arguments as pieces of one JSON object.
 
 The framing is read in one way only. A value ends where its end stands for the first time; nothing else that it
-holds, control tokens included, ends it. Every byte is looked at once.
+holds, control tokens included, ends it for a reader. Every byte is looked at once.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import codecs
 import enum
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from infernix_core.interfaces.frontend import Piece, ToolCallDelta, ToolCallStart
 from infernix_qwen3_5.tool_contract import (
@@ -108,21 +108,6 @@ class CallReader:
 
     contracts: Mapping[str, ToolContract]
     others: bool
-    _parts: Mapping[Part, Callable[[CallState, bytes, list[str]], Reading]] = field(
-        init=False, repr=False
-    )
-
-    @_parts.default
-    def _readers_of_parts(self) -> Mapping[Part, Callable[..., Reading]]:
-        return {
-            Part.FUNCTION: self._function,
-            Part.NAME: self._name,
-            Part.MEMBER: self._member,
-            Part.PARAMETER: self._parameter,
-            Part.VALUE: self._value,
-            Part.CLOSING: self._closing,
-            Part.END: self._end,
-        }
 
     def step(
         self, state: CallState, raw: bytes, *, control: bool = False
@@ -141,7 +126,7 @@ class CallReader:
             raise Unreadable(f"{raw.decode()} where {_EXPECTED[state.part]} is due")
         before, texts = state, list[str]()
         while raw:
-            state, raw = self._parts[state.part](state, raw, texts)
+            state, raw = self._read(state, raw, texts)
         pieces: list[Piece] = []
         if before.tool is None and state.tool is not None:
             pieces.append(ToolCallStart(state.index, state.tool.name))
@@ -149,8 +134,16 @@ class CallReader:
             pieces.append(ToolCallDelta(state.index, "".join(texts)))
         return state, tuple(pieces)
 
-    def _function(self, state: CallState, raw: bytes, texts: list[str]) -> Reading:
-        return _literal(state, state.held + raw, {FUNCTION: Part.NAME})
+    def _read(self, state: CallState, raw: bytes, texts: list[str]) -> Reading:
+        """After the bytes of one part, and those behind it."""
+        match state.part:
+            case Part.NAME:
+                return self._name(state, raw, texts)
+            case Part.PARAMETER:
+                return self._parameter(state, raw, texts)
+            case Part.VALUE:
+                return self._value(state, raw, texts)
+        return _literal(state, raw)
 
     def _name(self, state: CallState, raw: bytes, texts: list[str]) -> Reading:
         state, name, rest = _line(state, raw)
@@ -163,10 +156,6 @@ class CallReader:
             tool = ToolContract(name, {})
         texts.append("{")
         return evolve(state, part=Part.MEMBER, tool=tool), rest
-
-    def _member(self, state: CallState, raw: bytes, texts: list[str]) -> Reading:
-        ways = {PARAMETER.opening: Part.PARAMETER, END_FUNCTION: Part.END}
-        return _literal(state, state.held + raw, ways)
 
     def _parameter(self, state: CallState, raw: bytes, texts: list[str]) -> Reading:
         state, name, rest = _line(state, raw)
@@ -214,12 +203,14 @@ class CallReader:
                 state = _published(state, value, texts)
         return evolve(state, part=Part.CLOSING, held=b"", kept=())
 
-    def _closing(self, state: CallState, raw: bytes, texts: list[str]) -> Reading:
-        return _literal(state, state.held + raw, {PARAMETER.closing: Part.MEMBER})
 
-    def _end(self, state: CallState, raw: bytes, texts: list[str]) -> Reading:
-        raise Unreadable(f"text where {_EXPECTED[Part.END]} is due")
-
+#: The literals of a part, and what comes behind each.
+_LITERALS: Mapping[Part, Mapping[bytes, Part]] = {
+    Part.FUNCTION: {FUNCTION: Part.NAME},
+    Part.MEMBER: {PARAMETER.opening: Part.PARAMETER, END_FUNCTION: Part.END},
+    Part.CLOSING: {PARAMETER.closing: Part.MEMBER},
+    Part.END: {},
+}
 
 _EXPECTED = {
     Part.FUNCTION: repr(FUNCTION.decode()),
@@ -231,9 +222,10 @@ _EXPECTED = {
 }
 
 
-def _literal(state: CallState, data: bytes, ways: Mapping[bytes, Part]) -> Reading:
-    """One of the literals, which decides what comes after it."""
-    for literal, part in ways.items():
+def _literal(state: CallState, raw: bytes) -> Reading:
+    """One of the part's literals, which decides what comes after it."""
+    data = state.held + raw
+    for literal, part in _LITERALS[state.part].items():
         if data.startswith(literal):
             return evolve(state, part=part, held=b""), data[len(literal) :]
         if literal.startswith(data):
