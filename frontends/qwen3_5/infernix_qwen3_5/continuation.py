@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from infernix_core.errors import InvalidPrompt, Location
 from infernix_core.interfaces.frontend import OutputRequest, PreparedPrompt
+from infernix_qwen3_5.prompts import invalid
 from infernix_qwen3_5.template import ChatTemplate
 from infernix_qwen3_5.tokenizer import CLOSE_THINK, OPEN_THINK, TURN_END, TURN_START, Tokenizer
 from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL
@@ -29,16 +30,16 @@ def continued_content(messages: Sequence[Mapping[str, Any]], thinking: object) -
     """
     where, message = f"messages[{len(messages) - 1}]", messages[-1]
     if message["role"] != "assistant":
-        raise _invalid(
+        raise invalid(
             f"{where}.role",
             f"a message of role {message['role']!r} cannot be continued",
             "end with the assistant's message, or leave out continue_final",
         )
     for key in ("tool_calls", "reasoning_content"):
         if message.get(key):
-            raise _invalid(f"{where}.{key}", "only plain content can be continued")
+            raise invalid(f"{where}.{key}", "only plain content can be continued")
     if thinking is not False:
-        raise _invalid(
+        raise invalid(
             "enable_thinking",
             "a message is continued behind its reasoning, so thinking has to be off",
             "set enable_thinking to false",
@@ -65,29 +66,75 @@ def continued_parts(
     if around is not None:
         before, after = around
         parts = _joined([*before, last["content"]])
-    where = f"messages[{len(messages)}].content"
+    where, _ = _last_content(variables)
     if around is None or template.render(variables) != _joined([*parts, *after]):
-        raise _invalid(
+        raise invalid(
             where,
             "the chat template changes the content of the last message, so it cannot be continued",
             "most templates take away blanks at its beginning and end, and read </think> in it",
         )
     if not _opens_turn(before, control) or after not in _turn_ends(control):
-        raise _invalid(
+        raise invalid(
             where, "the chat template writes more around the last message's content than its turn"
         )
     return parts
 
 
-def with_calls(parts: Parts, content: str, opener: int) -> Parts:
-    """The parts with each ``<tool_call>`` that the content, their end, spells as the token."""
-    head, *calls = content.split(OPEN_CALL)
-    if not calls:
+def with_calls(parts: Parts, variables: Mapping[str, Any], opener: int) -> Parts:
+    """The parts with each ``<tool_call>`` that the last content, their end, spells as the token.
+
+    Raises:
+        InvalidPrompt: The content holds a whole call.
+    """
+    where, content = _last_content(variables)
+    if not content:
         return parts
-    split: Parts = [*parts[:-1], str(parts[-1]).removesuffix(content) + head]
+    spelled = content_parts(content, opener)
+    if _holds_call(spelled):
+        raise invalid(
+            where,
+            f"the content holds a whole call ({OPEN_CALL} ... {CLOSE_CALL}), which cannot be made again",
+            "give it as tool_calls, and its result as a message after it",
+        )
+    return _joined([*parts[:-1], str(parts[-1]).removesuffix(content), *spelled])
+
+
+def require_spelling(
+    tokenizer: Tokenizer, ids: Sequence[int], variables: Mapping[str, Any]
+) -> None:
+    """Refuses a last content that the tokenizer changed: an output would go on with another one.
+
+    Raises:
+        InvalidPrompt: The ids do not end with the content's bytes.
+    """
+    where, content = _last_content(variables)
+    if not b"".join(tokenizer.vocabulary.token_bytes[token] for token in ids).endswith(
+        content.encode()
+    ):
+        raise invalid(
+            where,
+            "the tokenizer changes the content of the last message, so it cannot be continued",
+            "send it in the tokenizer's normal form, which is NFC as a rule",
+        )
+
+
+def content_parts(content: str, opener: int) -> Parts:
+    """A content as text and, for each ``<tool_call>`` that it spells, the token."""
+    head, *calls = content.split(OPEN_CALL)
+    parts: Parts = [head]
     for text in calls:
-        split += [opener, text]
-    return split
+        parts += [opener, text]
+    return _joined(parts)
+
+
+def spells_calls(prompt: PreparedPrompt, request: OutputRequest) -> bool:
+    """Whether a ``<tool_call>`` in the continued content is the token, for matcher and decoder.
+
+    Beside a constrained content calls are a branch of their own, and begin with one. In the other branch it is text.
+    """
+    if not request.tools.active(prompt.tools):
+        return False
+    return request.constraint is None or (prompt.continued or "").startswith(OPEN_CALL)
 
 
 def language_prefix(
@@ -95,35 +142,29 @@ def language_prefix(
 ) -> tuple[bytes | int, ...]:
     """What of its language a request's prompt already holds: as bytes, or as tokens where the language tells those
     apart.
-
-    Raises:
-        InvalidPrompt: It holds a whole call.
     """
     if not prompt.continued:
         return ()
-    content = prompt.continued
-    active = request.tools.active(prompt.tools)
-    if active and _holds_call(content, CallReader({}, others=True)):
-        raise _invalid(
-            f"messages[{len(prompt.source.messages or ()) - 1}].content",
-            f"the content holds a whole call ({OPEN_CALL} ... {CLOSE_CALL}), which cannot be made again",
-            "give it as tool_calls, and its result as a message after it",
-        )
-    if not active and request.constraint is not None:
+    content, calls = prompt.continued, spells_calls(prompt, request)
+    if request.constraint is not None and not calls:
         return (content.encode(),)
-    if not request.tools.constrains(prompt.tools) and request.constraint is None:
+    if request.constraint is None and not request.tools.constrains(prompt.tools):
         return ()
-    spelled = [content] if not active else content.split(OPEN_CALL)
-    tokens = [tokenizer.byte_ids[byte] for byte in spelled[0].encode()]
-    for text in spelled[1:]:
-        tokens.append(tokenizer.control[OPEN_CALL])
-        tokens += [tokenizer.byte_ids[byte] for byte in text.encode()]
+    tokens: list[int] = []
+    for part in content_parts(content, tokenizer.control[OPEN_CALL]) if calls else [content]:
+        if isinstance(part, int):
+            tokens.append(part)
+        else:
+            tokens += [tokenizer.byte_ids[byte] for byte in part.encode()]
     return tuple(tokens)
 
 
-def _holds_call(content: str, reader: CallReader) -> bool:
-    """Whether a call in it is whole; what merely spells its end within a value does not count."""
-    for call in content.split(OPEN_CALL)[1:]:
+def _holds_call(parts: Parts) -> bool:
+    """Whether a call is whole, of any tool; what merely spells its end within a value does not count."""
+    reader = CallReader({}, others=True)
+    for before, call in itertools.pairwise(parts):
+        if not isinstance(before, int) or not isinstance(call, str):
+            continue
         state = CallState(0)
         try:
             for text in re.split(f"({re.escape(CLOSE_CALL)})", call):
@@ -133,6 +174,12 @@ def _holds_call(content: str, reader: CallReader) -> bool:
         except Unreadable:
             continue
     return False
+
+
+def _last_content(variables: Mapping[str, Any]) -> tuple[str, str]:
+    """The last message's content, and where it is."""
+    messages = variables["messages"]
+    return f"messages[{len(messages) - 1}].content", messages[-1]["content"]
 
 
 def _around(parts: Parts, mark: str) -> tuple[Parts, Parts] | None:
@@ -170,7 +217,3 @@ def _joined(parts: Iterable[str | int]) -> Parts:
         elif part != "":
             joined.append(part)
     return joined
-
-
-def _invalid(where: str, message: str, hint: str | None = None) -> InvalidPrompt:
-    return InvalidPrompt(message, location=Location(field=where), hint=hint)

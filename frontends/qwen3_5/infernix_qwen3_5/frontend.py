@@ -29,6 +29,7 @@ from infernix_qwen3_5.continuation import (
     continued_content,
     continued_parts,
     language_prefix,
+    require_spelling,
     with_calls,
 )
 from infernix_qwen3_5.files import Keys, read_json_object, read_optional_object, read_text
@@ -158,7 +159,7 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
                 content = continued_content(variables["messages"], thinking)
                 parts = continued_parts(self.template, variables, control)
                 if tools:
-                    parts = with_calls(parts, content, control[OPEN_CALL])
+                    parts = with_calls(parts, variables, control[OPEN_CALL])
             else:
                 parts = self.template.render(variables)
         except RecursionError:
@@ -166,6 +167,8 @@ class Qwen3_5Model:  # noqa: N801 - the family's own name
         ids = self.tokenizer.encode_parts(parts, prompt.most_tokens)
         if not ids:
             raise InvalidPrompt("the chat template renders these messages as nothing")
+        if content:
+            require_spelling(self.tokenizer, ids, variables)
         phase = StartPhase.REASONING if self._reasoning_open(ids) else StartPhase.CONTENT
         return PreparedPrompt(tuple(ids), phase, prompt, tools, content)
 

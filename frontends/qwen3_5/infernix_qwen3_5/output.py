@@ -26,6 +26,7 @@ from infernix_core.interfaces.frontend import (
 )
 from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
+from infernix_qwen3_5.continuation import content_parts, spells_calls
 from infernix_qwen3_5.language import SEPARATOR
 from infernix_qwen3_5.tokenizer import CLOSE_THINK
 from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL, tool_contracts
@@ -96,7 +97,10 @@ def output_decoder(
         return FramedDecoder(vocabulary, phase)
     constrained = request.constraint is not None or request.tools.constrains(prompt.tools)
     reader = CallReader(tool_contracts(active, raw_members), others=not constrained)
-    return FramedDecoder(vocabulary, phase, reader, constrained, prompt.continued or "")
+    continued = prompt.continued or ""
+    if not spells_calls(prompt, request):
+        continued = ""  # It is content, whatever it spells, and so is what follows.
+    return FramedDecoder(vocabulary, phase, reader, constrained, continued)
 
 
 @frozen(eq=False)
@@ -110,7 +114,7 @@ class FramedDecoder:
         reader: Reads calls; ``None`` while no tool may be called.
         constrained: A grammar admits well-formed calls alone, which are published as they come. Otherwise a call is
             held back until it is whole, and what turns out to be none is content.
-        continued: What the output goes on with.
+        continued: What the output goes on with, ``<tool_call>`` for the token; empty where nothing can be in it.
     """
 
     vocabulary: Vocabulary
@@ -255,12 +259,13 @@ class FramedDecoder:
         """The state behind a content. Of what it holds, an unfinished call alone is published."""
         state, pieces = DecoderState(_Phase.CONTENT), list[Piece]()
         try:
-            for index, text in enumerate(continued.split(OPEN_CALL)):
-                if index:
-                    state, more = self._step(state, self.vocabulary.framing[OPEN_CALL])
-                    pieces += more
-                inside = state.phase is _Phase.CALL
-                state, more = (self._in_call if inside else self._text)(state, text.encode())
+            for part in content_parts(continued, self.vocabulary.framing[OPEN_CALL]):
+                if isinstance(part, int):
+                    state, more = self._step(state, part)
+                elif state.phase is _Phase.CALL:
+                    state, more = self._in_call(state, part.encode())
+                else:
+                    state, more = self._text(state, part.encode())
                 pieces += more
         except IntegrityError:
             # The matcher refuses this content, and says so better.

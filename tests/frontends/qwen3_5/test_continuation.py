@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -348,18 +349,71 @@ def test_line_breaks_of_the_prefix_are_not_published(model: Any) -> None:
     assert output(other, prompt, call) == Output(calls=[("note", "{}")])
 
 
-def test_a_whole_call_is_not_made_again(model: Any) -> None:
-    call = "<tool_call>\n<function=note>\n</function>\n</tool_call>"
-    prompt = model.prepare(continuing(f"a\n{call}", TOOLS))
+@pytest.mark.parametrize(
+    "call",
+    [
+        "<tool_call>\n<function=note>\n</function>\n</tool_call>",
+        "a\n<tool_call>\n<function=other>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>b",
+        # The first one is none.
+        "<tool_call>\n<tool_call>\n<function=note>\n</function>\n</tool_call>",
+    ],
+)
+def test_a_whole_call_is_not_made_again(model: Any, call: str) -> None:
+    """Whatever a request allows: the prompt that declares tools is refused."""
     with pytest.raises(InvalidPrompt, match="whole call") as caught:
-        model.prefix(prompt, OutputRequest())
+        model.prepare(continuing(call, TOOLS))
     assert caught.value.location is not None
     assert caught.value.location.field == "messages[1].content"
-    assert model.prefix(prompt, OutputRequest(tools=ToolChoice(ToolMode.NONE)))
-    begun = "<tool_call>\n<function=look_up>\n<parameter=city>\n</function>\n</tool_call> is text"
-    assert model.prefix(model.prepare(continuing(begun, TOOLS)), OutputRequest())
-    untold = model.prepare(continuing(f"a\n{call}"))
-    assert model.prefix(untold, OutputRequest(JsonObject())) == (f"a\n{call}".encode(),)
+    untold = model.prepare(continuing(call))
+    assert model.prefix(untold, OutputRequest(JsonObject())) == (call.encode(),)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<tool_call>\n<function=look_up>\n<parameter=city>\n</function>\n</tool_call> is text",
+        "<tool_call>\n<function=look_up>\n</tool_call> is text",
+        "<tool_call>\n<function=look_up>\n</function>\n<tool_call></tool_call>",
+        "</tool_call>",
+    ],
+)
+def test_what_is_no_whole_call_can_be_gone_on_with(model: Any, content: str) -> None:
+    assert model.prefix(model.prepare(continuing(content, TOOLS)), OutputRequest())
+
+
+@pytest.mark.parametrize("content", ["cafe\u0301", "\u212b", "x <tool_call>\ne\u0301 y", "\u0344"])
+@pytest.mark.parametrize("tools", [(), TOOLS], ids=["plain", "tools"])
+def test_a_content_that_the_tokenizer_changes(model: Any, content: str, tools: Any) -> None:
+    """A grammar would go on with other bytes than the prompt holds."""
+    with pytest.raises(InvalidPrompt, match="NFC") as caught:
+        model.prepare(continuing(content, tools))
+    assert caught.value.location is not None
+    assert caught.value.location.field == "messages[1].content"
+    composed = unicodedata.normalize("NFC", content)
+    assert model.prepare(continuing(composed, tools)).continued == composed
+
+
+def test_json_that_spells_a_call_beside_tools(model: Any) -> None:
+    """It is the branch of the content, in which nothing but the token opens a call; the prompt knows no branches."""
+    request = OutputRequest(JsonObject())
+    for content in (
+        '{"s": "use <tool_call> to',
+        '{"s": "<tool_call>',
+        '{"s": "<tool_call>\\n<function=note>',
+    ):
+        prompt = model.prepare(continuing(content, TOOLS))
+        for asked in (request, evolve(request, tools=FREE)):
+            assert model.prefix(prompt, asked) == (content.encode(),)
+            assert output(model, prompt, 'day"}', asked) == Output(content='day"}')
+        whole = OutputRequest(Choice([content + 'day"}']))
+        compiled = PlainProvider().bind(model.vocabulary).compile(model.language(prompt, whole))
+        matcher = compiled.start(model.prefix(prompt, whole))
+        assert all(matcher.accept(token) for token in ids_of(model, 'day"}'))
+        assert matcher.may_end
+    begun = model.prepare(continuing("<tool_call>\n<function=no", TOOLS))
+    assert model.prefix(begun, request) == tuple(ids_of(model, "<tool_call>\n<function=no"))
+    rest = "te>\n</function>\n</tool_call>"
+    assert output(model, begun, rest, request) == Output(calls=[("note", "{}")])
 
 
 def test_a_prefix_that_no_grammar_admits_is_the_matchers_to_refuse(model: Any) -> None:
