@@ -113,7 +113,7 @@ class FramedDecoder:
     Attributes:
         reader: Reads calls; ``None`` while no tool may be called.
         constrained: A grammar admits well-formed calls alone, which are published as they come. Otherwise a call is
-            held back until it is whole, and what turns out to be none is content.
+            held back until it is whole, and what turns out to be none is content; a new ``<tool_call>`` shows that too.
         continued: What the output goes on with, ``<tool_call>`` for the token; empty where nothing can be in it.
     """
 
@@ -203,15 +203,18 @@ class FramedDecoder:
         reader, call, framing = self.reader, state.call, self.vocabulary.framing
         assert reader is not None
         assert call is not None
-        closes = token == framing[CLOSE_CALL]
+        closes, opens = token == framing[CLOSE_CALL], token == framing[OPEN_CALL]
         if closes and call.state.complete:
             after = DecoderState(_Phase.BETWEEN, calls=state.calls + 1)
             return after, self._whole_call(call)
+        if opens and not self.constrained:
+            # Should the open call never end, as a malformed one does not, it would swallow those behind it.
+            return self._no_call(state, raw, "another call begins", opens=True)
         try:
             control = token is not None and self.vocabulary.classes[token] is TokenClass.FRAMING
             reading, pieces = reader.step(call.state, raw, control=control)
         except Unreadable as error:
-            return self._no_call(state, raw, str(error), opens=token == framing[OPEN_CALL])
+            return self._no_call(state, raw, str(error), opens=opens)
         held = call.arguments
         if not self.constrained:
             for piece in pieces:

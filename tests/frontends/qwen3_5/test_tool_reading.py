@@ -38,6 +38,7 @@ from tests.frontends.qwen3_5.transcripts import (
     random_cuts,
     reference,
     runs,
+    spelled,
     tokenized,
     two_way_cuts,
     vocabulary,
@@ -107,6 +108,9 @@ WELL_FORMED = [
     f"I write </think> and go on{CLOSE}\n\nNo.",
 ]
 
+#: What small models write: the line break before the value's end is missing, so that the value does not end.
+MALFORMED = f"{CALL}\n<function=note>\n<parameter=any>\n1</parameter>\n</function>\n{END}"
+
 #: Further ones that only a free output holds, and what is content of them.
 FREE_FORMED = [
     call("look_up", city="a") + "\nDone.",
@@ -114,7 +118,13 @@ FREE_FORMED = [
     f"The token {CALL} opens and {END} closes.",
     f"{CALL}look_up{END} and " + call("look_up", days="1"),
     f"a\n\n{CALL}{CALL}\n<function=look_up>\n</function>\n{END}",
-    call("note", text=f"a {CALL} b {END} c {THINK}"),
+    call("note", text=f"a {END} b {THINK} c {END}"),
+    # A call that another one begins in was none.
+    call("note", text=f"a {CALL} b {END} c"),
+    f"{MALFORMED}\n" + call("note", any="1"),
+    "So:\n\n" + call("look_up") + f"\n{MALFORMED}\n\n{MALFORMED}" + call("look_up", city=f"{END}"),
+    f"{CALL}\n<function=note>\n<parameter=a{CALL}\n<func{CALL}\n" + call("note", text="b"),
+    f"{CALL}\n<function=note>\n</function>\n" + call("note"),
     f"{END}\n{CALL}\n\n<function=look_up>\n</function>\n{END}",
     call("look_up") + call("look_up") + "x",
 ]
@@ -295,6 +305,16 @@ def test_a_free_text_that_is_no_call_is_published_at_once() -> None:
     ]
 
 
+def test_a_new_call_shows_that_the_open_one_is_none() -> None:
+    parts = [*runs(f"a\n\n{MALFORMED}\n"), *runs(call("look_up", days="2"))]
+    shown = [text for text in steps(Case(TOOLS, FREE).published(parts)) if text]
+    assert shown == [
+        "a",
+        "\n\n" + spelled(MALFORMED),
+        '<look_up>{"days": 2}|',
+    ]
+
+
 def test_line_breaks_wait_for_what_follows() -> None:
     parts: list[bytes | str] = [b"a\n\n\n", b"b\n", b"\n", b"\n"]
     assert steps(Case(TOOLS).published(parts)) == ["a\n", "\n\nb", "", "\n", "\n\n"]
@@ -363,6 +383,12 @@ def test_a_call_that_the_end_cuts_off(cut: str, begun: str | None) -> None:
             [],
         ),
         (call("note") + "\n", "", [("note", "{}")]),
+        (
+            f"{MALFORMED}\n{CALL}\n<function=look_up>\n<parameter=days>\n1",
+            spelled(MALFORMED),
+            [("look_up", None)],
+        ),
+        (f"{CALL}\n<function=note>\n{CALL}", "<tool_call>\n<function=note>\n<tool_call>", []),
     ],
 )
 def test_a_free_output_that_is_cut_off(cut: str, content: str, calls: list[Any]) -> None:

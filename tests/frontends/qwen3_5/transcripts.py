@@ -208,15 +208,16 @@ class Case:
         return joined([piece for step in self.published(parts) for piece in step])
 
 
-VALUE = r"(?:(?!\n</parameter>)[\s\S])*"
-MEMBER = rf"<parameter=([^\n]+)>\n({VALUE})\n</parameter>\n"
-WHOLE_CALL = re.compile(rf"\n{{0,2}}{CALL}\n<function=([^\n]+)>\n((?:{MEMBER})*)</function>\n{END}")
+NAME, VALUE = rf"[^\n{CALL}]+", rf"(?:(?!\n</parameter>)[^{CALL}])*"
+MEMBER = rf"<parameter=({NAME})>\n({VALUE})\n</parameter>\n"
+WHOLE_CALL = re.compile(rf"\n{{0,2}}{CALL}\n<function=({NAME})>\n((?:{MEMBER})*)</function>\n{END}")
 
 
 def reference(transcript: str, tools: Sequence[Any], *, thinks: bool = False) -> Output:
     """Reads a finished transcript as a whole. Arguments are read by their declared type alone.
 
-    It knows only transcripts in which every opened call is whole, or is none from its first line on.
+    It knows only transcripts in which what is no whole call is closed before a text with a line break at its end, or
+    another call follows it; and no values that hold the token of a call.
     """
     declared = {tool["name"]: tool.get("parameters", {}).get("properties", {}) for tool in tools}
     output = Output()
