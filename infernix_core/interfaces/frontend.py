@@ -227,9 +227,6 @@ class LoadedModel(Protocol):
     def prefix(self, prompt: PreparedPrompt, request: OutputRequest) -> tuple[bytes | int, ...]:
         """What of the output language the prompt already holds, for ``CompiledGrammar.start``: of a continued
         message, its content; otherwise nothing.
-
-        Raises:
-            InvalidPrompt: The continued message holds what cannot be gone on with, such as a whole call.
         """
 
     def decoder(

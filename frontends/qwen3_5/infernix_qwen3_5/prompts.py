@@ -164,7 +164,11 @@ def _tool_call(call: Any, where: str) -> dict[str, Any]:
 
 
 def _arguments(text: str, where: str) -> Any:
-    """Arguments of a JSON string; numbers keep their spelling, so that a model reads what it wrote."""
+    """Arguments of a JSON string; numbers keep their spelling, so that a model reads what it wrote.
+
+    Of a name that comes twice in an object, the last value counts, as for whoever executed the call: a model may
+    write such a value, and the conversation must be able to go on.
+    """
     if not text.strip():
         return {}
     try:
@@ -173,7 +177,6 @@ def _arguments(text: str, where: str) -> Any:
             parse_float=ExactFloat,
             parse_int=_integer,
             parse_constant=_no_constant,
-            object_pairs_hook=_members,
         )
     except RecursionError:
         raise invalid(where, "the arguments are nested too deeply") from None
@@ -192,15 +195,6 @@ def _integer(text: str) -> int | ExactFloat:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict[str, Any]()
-    for name, value in pairs:
-        if name in members:
-            raise ValueError(f"the name {_shown(name)} comes twice in one object")
-        members[name] = value
-    return members
 
 
 def _tool(tool: Any, where: str) -> dict[str, Any]:
