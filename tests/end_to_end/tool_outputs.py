@@ -104,8 +104,7 @@ def assert_allowed(
     if choice.mode is ToolMode.NONE:
         assert not calls
     if choice.mode is ToolMode.REQUIRED:
-        # A cut may fall between the two line breaks that end the thoughts; then the first is published.
-        assert not result.text or (result.text == "\n" and not ended and not calls)
+        assert not result.text
         assert calls or not ended
     if not choice.parallel:
         assert len(calls) <= 1

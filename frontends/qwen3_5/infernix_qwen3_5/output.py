@@ -108,7 +108,7 @@ class FramedDecoder:
     """Implements ``OutputDecoder`` for one prompt's phase.
 
     Control tokens are published by their spelling, except those that frame. Where the separator after the
-    reasoning is missing or only begun, nothing is lost: what came instead is content.
+    reasoning is missing, or something else follows its beginning, nothing is lost: what came instead is content.
 
     Attributes:
         reader: Reads calls; ``None`` while no tool may be called.
@@ -141,8 +141,8 @@ class FramedDecoder:
         """See ``OutputDecoder``."""
         if state.call is not None:
             return (*state.owed, *self._cut_call(state.call))
-        if state.phase is _Phase.BETWEEN:
-            return ()
+        if state.phase in (_Phase.BETWEEN, _Phase.SEPARATOR):
+            return ()  # line breaks of the framing, and nothing behind them
         reasoning = state.phase is _Phase.REASONING
         return _segments(Channel.REASONING if reasoning else Channel.CONTENT, state.held)
 

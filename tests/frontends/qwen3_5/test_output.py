@@ -78,7 +78,8 @@ def decoded(phase: StartPhase, tokens: Iterable[int]) -> tuple[str, str]:
         # Without the separator nothing is lost.
         (ids("so", "</think>", "A"), "so", "A"),
         (ids("so", "</think>", b"\nA"), "so", "\nA"),
-        (ids("so", "</think>", "\n"), "so", "\n"),
+        # Cut within the separator: a line break of the framing is no content.
+        (ids("so", "</think>", "\n"), "so", ""),
         (ids("so", "</think>"), "so", ""),
         (ids("so", "</think>", "<tool_call>"), "so", "<tool_call>"),
         (ids("so", "</think>", "\n", "<tool_call>"), "so", "\n<tool_call>"),
