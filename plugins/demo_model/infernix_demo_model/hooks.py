@@ -21,6 +21,6 @@ def infernix_bundled_checkpoints() -> Iterator[BundledCheckpoint]:
     yield BundledCheckpoint(
         name="demo",
         path=checkpoint_path,
-        description="Qwen3.5 layout, 3 M parameters: bug reports, contacts and log lines to JSON",
+        description="Qwen3.5 layout, 3 M parameters: bugs, contacts and log lines to JSON, two tools",
         default=True,
     )

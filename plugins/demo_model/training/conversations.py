@@ -374,7 +374,7 @@ def tool_conversation(names: Names, tools: frozenset[str]) -> list[Message]:
     think = rng.random() < 0.4
     earlier = _earlier(names, tools) if _one_in(rng, 8) else []
     draw = rng.random()
-    if draw < 0.47:
+    if draw < 0.40:
         return earlier + call_conversation(rng, one_call(names, tools), think)
     if draw < 0.65:
         return earlier + call_conversation(rng, two_calls(names, tools), think)
