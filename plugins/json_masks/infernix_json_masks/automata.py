@@ -6,11 +6,11 @@ from bisect import bisect_right
 from functools import cached_property, lru_cache
 
 import numpy as np
-from attrs import define, field
+from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from infernix_constraints.strings.automaton import StringAutomaton
-from infernix_json_masks.characters import completions
+from infernix_json_masks.characters import RawEnd, completions
 
 Indices = NDArray[np.int64]
 
@@ -95,6 +95,23 @@ class TextAutomaton:
 def text_automaton(source: StringAutomaton) -> TextAutomaton:
     """The one :class:`TextAutomaton` of an automaton."""
     return TextAutomaton(source)
+
+
+@frozen
+class Inside:
+    """Where a text is.
+
+    Attributes:
+        bounds: What it must satisfy.
+        state: The state of its automaton; 1 without one.
+        used: Characters so far, as far as they matter.
+        end: What ends it, where it is a raw one.
+    """
+
+    bounds: Bounds
+    state: int = 1
+    used: int = 0
+    end: RawEnd | None = None
 
 
 @define(eq=False)
@@ -206,3 +223,9 @@ class Bounds:
         starts.reverse()
         self._starts = starts
         self._rows = [np.packbits(each) for each in reversed(rows)]
+
+
+@lru_cache(maxsize=64)
+def free_bounds(automaton: TextAutomaton | None) -> Bounds:
+    """The bounds of texts of any length."""
+    return Bounds(automaton, 0, None)

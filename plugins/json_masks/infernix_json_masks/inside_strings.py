@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from infernix_json_masks.automata import Bounds
+from infernix_json_masks.automata import Bounds, Inside
 from infernix_json_masks.contents import Nodes, StringContents
 from infernix_json_masks.summaries import Found
 from infernix_json_masks.tokens import Indices
@@ -22,9 +22,7 @@ _MANY_WORDS: Final = 2048
 def words_inside(
     index: TokenIndex,
     contents: StringContents,
-    bounds: Bounds,
-    state: int,
-    used: int,
+    inside: Inside,
     found: Found,
     *,
     row: bool,
@@ -34,18 +32,17 @@ def words_inside(
     Args:
         index: The vocabulary.
         contents: The words, as what they are inside a string.
-        bounds: What the string must satisfy.
-        state: The state of its automaton; 1 without one.
-        used: Characters so far.
+        inside: Where the string is.
         found: Where they are added.
         row: They are the vocabulary's own list, so that a row of bits can stand for them.
 
     Returns:
         bool [outer words]: which of the words that leave the string do so where it may end.
     """
+    bounds, used = inside.bounds, inside.used
     if bounds.automaton is None:
         return _counted(index, contents, bounds, used, found, row=row)
-    return _matched(index, contents, bounds, state, used, found, row=row)
+    return _matched(index, contents, bounds, inside.state, used, found, row=row)
 
 
 def _counted(

@@ -18,6 +18,8 @@ from attrs import define, evolve, field, frozen
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from infernix_json_masks.automata import Inside
+    from infernix_json_masks.contents import Indices, StringContents
     from infernix_json_masks.masks import Mask
 
 #: Blanks between two tokens of JSON, and the longest run of them.
@@ -59,6 +61,34 @@ class Frame:
     def shared(self) -> bool:
         """Nothing in it belongs to one schema alone, so that what is found out about it is worth keeping."""
         return False
+
+
+#: Outer words of a list, as indices, and the states behind what ends the text in them.
+Leaving = tuple["Indices", list[State]]
+
+
+class InText(Frame):
+    """Inside a string, a name or a raw text. Where it is wide, all words are looked at together."""
+
+    __slots__ = ()
+
+    @property
+    def inside(self) -> Inside:
+        """Where the text is."""
+        raise NotImplementedError
+
+    def leaving(
+        self, contents: StringContents, ends: NDArray[np.bool_], below: Below, machine: Machine
+    ) -> Iterable[Leaving]:
+        """What is behind the text, by the words that end it.
+
+        Args:
+            contents: A list of words, as they are read from here.
+            ends: Per outer word, whether the text may end there by its characters alone.
+            below: What the text returns to.
+            machine: Where threads are made.
+        """
+        raise NotImplementedError
 
 
 class Hole(Frame):

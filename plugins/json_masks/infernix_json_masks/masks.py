@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -11,8 +10,6 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 
 from infernix_core.interfaces.mask_provider import MaskRow
-from infernix_json_masks.automata import Bounds, TextAutomaton
-from infernix_json_masks.characters import RawEnd
 from infernix_json_masks.contents import StringContents
 from infernix_json_masks.inside_strings import words_inside
 from infernix_json_masks.machine import (
@@ -21,17 +18,13 @@ from infernix_json_masks.machine import (
     Below,
     Configuration,
     Frame,
+    InText,
     Machine,
     Spaced,
     Thread,
     first_bytes,
-    popped,
 )
-from infernix_json_masks.members import NAME_END, InOpenName
-from infernix_json_masks.objects import InOtherName
-from infernix_json_masks.raw import InRaw
 from infernix_json_masks.summaries import Exits, Found, Summary, lifted
-from infernix_json_masks.texts import InString
 from infernix_json_masks.tokens import Indices, Words
 from infernix_json_masks.vocabulary import TokenIndex
 
@@ -325,79 +318,18 @@ class MaskMaker:
     ) -> None:
         """The same for a thread inside a string where many characters fit."""
         frame = thread.frame
-        assert isinstance(frame, InString | InRaw | InOtherName | InOpenName)
-        end: RawEnd | None = None
-        if isinstance(frame, InString):
-            bounds, state, used = frame.bounds, frame.state, frame.used
-        elif isinstance(frame, InRaw):
-            bounds, state, used, end = frame.bounds, frame.state, frame.used, frame.ending
-        elif isinstance(frame, InOtherName):
-            bounds, state, used = _name_bounds(frame.names), frame.state, 0
-        else:
-            bounds, state, used, end = _name_bounds(None), 1, 0, NAME_END
-        contents = words.contents(low, high, depth, end)
+        assert isinstance(frame, InText)
+        inside = frame.inside
+        contents = words.contents(low, high, depth, inside.end)
         row = words is self.index.words and depth == 0
-        ends = words_inside(self.index, contents, bounds, state, used, found, row=row)
-        self._leave(contents, frame, thread, ends, found)
-
-    def _leave(
-        self,
-        contents: StringContents,
-        frame: InString | InRaw | InOtherName | InOpenName,
-        thread: Thread,
-        ends: NDArray[np.bool_],
-        found: Found,
-    ) -> None:
-        """Adds the outer words that may leave the string, where what follows the quote fits too."""
-        if isinstance(frame, InString):
-            after = self.machine.configuration(popped(thread.below))
-            self._behind(contents, after, np.flatnonzero(ends), found)
-            return
-        if isinstance(frame, InRaw):
-            after = self.machine.configuration(frame.behind(thread.below))
-            self._behind(contents, after, np.flatnonzero(ends), found)
-            return
-        if isinstance(frame, InOpenName):
-            self._leave_name(contents, frame, thread, found)
-            return
-        for name in frame.taken:
-            assert frame.prefix is not None
-            ends[list(contents.outer_at.get(name[len(frame.prefix) :], ()))] = False
-        after = self.machine.configuration(frame.closed(None, thread.below))
-        if not frame.progress.tracks:
-            self._behind(contents, after, np.flatnonzero(ends), found)
-            return
-        # A name's text matters for the names after it alone: for words that hold another quote.
-        quoted = contents.quoted
-        self._behind(contents, after, np.flatnonzero(ends & ~quoted), found)
-        for index in np.flatnonzero(ends & quoted).tolist():
-            name = (frame.prefix or "") + contents.outer_text[index]
-            after = self.machine.configuration(frame.closed(name, thread.below))
-            if after is not None:
-                rest = contents.rests.words[int(contents.outer_rest[index])]
-                self._read(rest, int(contents.outer[index]), 0, after, found)
-
-    def _leave_name(
-        self, contents: StringContents, frame: InOpenName, thread: Thread, found: Found
-    ) -> None:
-        """Adds the outer words that may end a name of any kind, where what follows fits too."""
-        opening = frame.plan.framing.opening
-        usual: list[int] = []
-        for index, text in enumerate(contents.outer_text):
-            name = frame.name(text)
-            if name is None:
-                continue
-            rest = contents.rests.words[int(contents.outer_rest[index])]
-            if opening not in rest:
-                # Which name it was matters for the names after it alone.
-                usual.append(index)
-                continue
-            after = self.machine.configuration(frame.closed(name, thread.below, self.machine))
-            if after is not None:
-                self._read(rest, int(contents.outer[index]), 0, after, found)
-        if usual:
-            after = self.machine.configuration(frame.closed("", thread.below, self.machine))
-            self._behind(contents, after, np.asarray(usual, dtype=np.int64), found)
+        ends = words_inside(self.index, contents, inside, found, row=row)
+        for outer, states in frame.leaving(contents, ends, thread.below, self.machine):
+            after = self.machine.configuration(states)
+            if len(outer) != 1 or after is None or after.open:
+                self._behind(contents, after, outer, found)
+            else:
+                rest = contents.rests.words[int(contents.outer_rest[outer[0]])]
+                self._read(rest, int(contents.outer[outer[0]]), 0, after, found)
 
     def _behind(
         self,
@@ -429,12 +361,6 @@ class MaskMaker:
                     found.left.append((rest, int(places.numbers[position])))
         for exits in inner.exits:
             found.exits.append(lifted(exits, places, chosen))
-
-
-@lru_cache(maxsize=64)
-def _name_bounds(names: TextAutomaton | None) -> Bounds:
-    """The bounds of undeclared names: none but their automaton."""
-    return Bounds(names, 0, None)
 
 
 def _united(rows: Sequence[MaskRow]) -> MaskRow | None:

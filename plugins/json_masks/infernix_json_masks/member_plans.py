@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -143,7 +142,7 @@ class OpenMembers:
         """See :class:`MembersPlan`."""
         return InOpening(self, frozenset())
 
-    def value(self, used: frozenset[str], below: Below, machine: Machine) -> Sequence[State]:
+    def value(self, used: frozenset[str], below: Below, machine: Machine) -> list[State]:
         """The states at the beginning of a value, behind these names."""
         following = machine.thread(InOpening(self, used), below)
         return [(in_raw(StringShape(), self.framing), (following,))]

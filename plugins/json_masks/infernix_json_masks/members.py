@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from attrs import evolve, frozen
+from numpy.typing import NDArray
 
+from infernix_json_masks.automata import Inside, free_bounds
 from infernix_json_masks.characters import INVALID, MORE, RawEnd, following, raw_character
+from infernix_json_masks.contents import StringContents
 from infernix_json_masks.literals import InLiterals
-from infernix_json_masks.machine import Below, Frame, Machine, State
+from infernix_json_masks.machine import Below, Frame, InText, Leaving, Machine, State
 from infernix_json_masks.object_plans import Progress
 
 if TYPE_CHECKING:
@@ -120,7 +123,7 @@ class InOpening(Frame):
 
 
 @frozen(cache_hash=True)
-class InOpenName(Frame):
+class InOpenName(InText):
     """Inside a name of any kind, and what ends it. A name has no line break, so the first one ends it.
 
     Attributes:
@@ -139,6 +142,29 @@ class InOpenName(Frame):
         """See :class:`Frame`."""
         return not self.spelling
 
+    @property
+    def inside(self) -> Inside:
+        """See :class:`InText`."""
+        return Inside(free_bounds(None), end=NAME_END)
+
+    def leaving(
+        self, contents: StringContents, ends: NDArray[np.bool_], below: Below, machine: Machine
+    ) -> Iterable[Leaving]:
+        """See :class:`InText`."""
+        opening = self.plan.framing.opening
+        usual: list[int] = []
+        for index, text in enumerate(contents.outer_text):
+            name = self.name(text)
+            if name is None:
+                continue
+            # Which name it was matters for the names after it alone: for words that hold the next opening.
+            if opening in contents.rests.words[int(contents.outer_rest[index])]:
+                yield np.asarray([index]), self.closed(name, below, machine)
+            else:
+                usual.append(index)
+        if usual:
+            yield np.asarray(usual), self.closed("", below, machine)
+
     def name(self, text: str) -> str | None:
         """The name that a line break behind these characters ends; None when it ends none, or one that was used."""
         naming = self.plan.framing.naming[:-1].decode()
@@ -148,7 +174,7 @@ class InOpenName(Frame):
             return None
         return name
 
-    def closed(self, name: str, below: Below, machine: Machine) -> Sequence[State]:
+    def closed(self, name: str, below: Below, machine: Machine) -> list[State]:
         """The states behind a name."""
         return self.plan.value(self.used | {name}, below, machine)
 

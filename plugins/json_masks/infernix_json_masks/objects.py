@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import numpy as np
 from attrs import evolve, frozen
+from numpy.typing import NDArray
 
-from infernix_json_masks.automata import TextAutomaton
+from infernix_json_masks.automata import Inside, TextAutomaton, free_bounds
 from infernix_json_masks.characters import INVALID, MORE, QUOTE, character, following
-from infernix_json_masks.machine import Below, Frame, Machine, Spaced, State, popped
+from infernix_json_masks.contents import StringContents
+from infernix_json_masks.machine import Below, InText, Leaving, Machine, Spaced, State, popped
 from infernix_json_masks.object_plans import ObjectPlan, Progress
 from infernix_json_masks.texts import InListed, TextRange, character_bytes
 from infernix_json_masks.values import BeforeValue, ValuePlan
@@ -166,7 +169,7 @@ class InListedName(InListed):
 
 
 @frozen(cache_hash=True)
-class InOtherName(Frame):
+class InOtherName(InText):
     """Inside the name of an undeclared member.
 
     Attributes:
@@ -195,6 +198,25 @@ class InOtherName(Frame):
         if self.names is not None or self.prefix is None:
             return []
         return self.progress.plan.excluded_from(self.prefix, self.progress.used)
+
+    @property
+    def inside(self) -> Inside:
+        """See :class:`InText`."""
+        return Inside(free_bounds(self.names), self.state)
+
+    def leaving(
+        self, contents: StringContents, ends: NDArray[np.bool_], below: Below, machine: Machine
+    ) -> Iterable[Leaving]:
+        """See :class:`InText`."""
+        for name in self.taken:
+            assert self.prefix is not None
+            ends[list(contents.outer_at.get(name[len(self.prefix) :], ()))] = False
+        # A name's text matters for the names after it alone: for words that hold another quote.
+        alone = contents.quoted & ends if self.progress.tracks else np.zeros_like(ends)
+        yield np.flatnonzero(ends & ~alone), self.closed(None, below)
+        for index in np.flatnonzero(alone).tolist():
+            name = (self.prefix or "") + contents.outer_text[index]
+            yield np.asarray([index]), self.closed(name, below)
 
     def closed(self, name: str | None, below: Below) -> list[State]:
         """The states behind the closing quote of a name; its text matters where names are tracked."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 from attrs import evolve, frozen
+from numpy.typing import NDArray
 
-from infernix_json_masks.automata import Bounds
+from infernix_json_masks.automata import Bounds, Inside
 from infernix_json_masks.characters import INVALID, MORE, RawEnd, following, raw_character
+from infernix_json_masks.contents import StringContents
 from infernix_json_masks.literals import Fixed
-from infernix_json_masks.machine import Below, Frame, Machine, State, popped
+from infernix_json_masks.machine import Below, InText, Leaving, Machine, State, popped
 
 
 @frozen(cache_hash=True)
-class InRaw(Frame):
+class InRaw(InText):
     """Inside a raw text.
 
     Attributes:
@@ -42,6 +45,17 @@ class InRaw(Frame):
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.bounds.standard
+
+    @property
+    def inside(self) -> Inside:
+        """See :class:`InText`."""
+        return Inside(self.bounds, self.state, self.used, self.ending)
+
+    def leaving(
+        self, contents: StringContents, ends: NDArray[np.bool_], below: Below, machine: Machine
+    ) -> Iterable[Leaving]:
+        """See :class:`InText`."""
+        return ((np.flatnonzero(ends), self.behind(below)),)
 
     def behind(self, below: Below) -> list[State]:
         """The states behind the first byte of the end."""
@@ -79,9 +93,9 @@ class InRaw(Frame):
         if self.spelling:
             return following(self.spelling)
         assert self.bounds.automaton is not None
-        return {self.ending.bytes[0], *first_bytes(self.bounds.automaton.following(self.state))}
+        return {self.ending.bytes[0], *utf8_firsts(self.bounds.automaton.following(self.state))}
 
 
-def first_bytes(characters: Iterable[int]) -> set[int]:
+def utf8_firsts(characters: Iterable[int]) -> set[int]:
     """The first bytes of these characters in UTF-8."""
     return {chr(code).encode()[0] for code in characters if not 0xD800 <= code < 0xE000}

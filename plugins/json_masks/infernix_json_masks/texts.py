@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 import numpy as np
 from attrs import define, evolve, frozen
+from numpy.typing import NDArray
 
-from infernix_json_masks.automata import Bounds, TextAutomaton
+from infernix_json_masks.automata import Bounds, Inside, TextAutomaton
 from infernix_json_masks.characters import (
     BACKSLASH,
     INVALID,
@@ -18,13 +19,14 @@ from infernix_json_masks.characters import (
     completions,
     following,
 )
-from infernix_json_masks.machine import Below, Frame, Machine, State, popped
+from infernix_json_masks.contents import StringContents
+from infernix_json_masks.machine import Below, Frame, InText, Leaving, Machine, State, popped
 
 _ASCII = np.arange(128)
 
 
 @frozen(cache_hash=True)
-class InString(Frame):
+class InString(InText):
     """Inside a string value.
 
     Attributes:
@@ -49,6 +51,17 @@ class InString(Frame):
     def shared(self) -> bool:
         """See :class:`Frame`."""
         return self.bounds.standard
+
+    @property
+    def inside(self) -> Inside:
+        """See :class:`InText`."""
+        return Inside(self.bounds, self.state, self.used)
+
+    def leaving(
+        self, contents: StringContents, ends: NDArray[np.bool_], below: Below, machine: Machine
+    ) -> Iterable[Leaving]:
+        """See :class:`InText`."""
+        return ((np.flatnonzero(ends), popped(below)),)
 
     def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Frame`."""
