@@ -171,6 +171,16 @@ def popped(below: Below) -> list[State]:
     return [(thread.frame, thread.below) for thread in below]
 
 
+def beyond(byte: int, below: Below, machine: Machine) -> list[State]:
+    """The states after one more byte where a construct may end before it."""
+    return [state for thread in below for state in thread.frame.step(byte, thread.below, machine)]
+
+
+def bytes_beyond(below: Below) -> set[int]:
+    """A superset of the bytes that have a step there."""
+    return {byte for thread in below for byte in thread.frame.bytes(thread.below)}
+
+
 @define(eq=False)
 class Thread:
     """A frame and what it returns to.

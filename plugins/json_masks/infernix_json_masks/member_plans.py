@@ -57,14 +57,12 @@ class DeclaredMembers:
     """The members that a schema declares; see :class:`MembersPlan`.
 
     Attributes:
-        raw: Names of those that are written as raw text.
         beginnings: Opening, name and naming of each, in order of the bytes.
         places: Per beginning, the place of its member in the declared order.
     """
 
     framing: MemberFraming
     arguments: Arguments
-    raw: frozenset[str]
     plans: Plans = field(init=False)
     members: ObjectPlan = field(init=False)
     beginnings: LiteralSet = field(init=False)
@@ -102,9 +100,10 @@ class DeclaredMembers:
         following = self.before(after)
         if following is not None:
             below = (machine.thread(following, below),)
-        if self.arguments.shape.members[place].name in self.raw:
+        member = self.arguments.shape.members[place]
+        if member.name in self.arguments.raw:
             return [(frame, below) for frame in self._raw(place)]
-        value = self.plans.node(self.arguments.shape.members[place].node)
+        value = self.plans.node(member.node)
         end = Fixed(self.framing.end + self.framing.closing)
         return [(BeforeValue(value, blanks=MAX_BLANKS), (machine.thread(end, below),))]
 

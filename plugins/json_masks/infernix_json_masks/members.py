@@ -13,7 +13,16 @@ from infernix_json_masks.automata import Inside, free_bounds
 from infernix_json_masks.characters import INVALID, MORE, RawEnd, following, raw_character
 from infernix_json_masks.contents import StringContents
 from infernix_json_masks.literals import InLiterals
-from infernix_json_masks.machine import Below, Frame, InText, Leaving, Machine, State
+from infernix_json_masks.machine import (
+    Below,
+    Frame,
+    InText,
+    Leaving,
+    Machine,
+    State,
+    beyond,
+    bytes_beyond,
+)
 from infernix_json_masks.object_plans import Progress
 
 if TYPE_CHECKING:
@@ -46,18 +55,12 @@ class InDeclared(InLiterals):
     def step(self, byte: int, below: Below, machine: Machine) -> Iterable[State]:
         """See :class:`Frame`."""
         states = [state for state in super().step(byte, below, machine) if _possible(state[0])]
-        if self.complete:
-            for thread in below:
-                states += thread.frame.step(byte, thread.below, machine)
-        return states
+        return states + beyond(byte, below, machine) if self.complete else states
 
     def bytes(self, below: Below) -> Iterable[int]:
         """See :class:`Frame`."""
         found = set(super().bytes(below))
-        if self.complete:
-            for thread in below:
-                found.update(thread.frame.bytes(thread.below))
-        return found
+        return found | bytes_beyond(below) if self.complete else found
 
     def closed(self, place: int, below: Below, machine: Machine) -> Sequence[State]:
         """See :class:`InLiterals`."""
@@ -108,18 +111,12 @@ class InOpening(Frame):
             if offset == len(opening):
                 after = InOpenName(self.plan, self.used)
             states.append((after, below))
-        if self.complete:
-            for thread in below:
-                states += thread.frame.step(byte, thread.below, machine)
-        return states
+        return states + beyond(byte, below, machine) if self.complete else states
 
     def bytes(self, below: Below) -> Iterable[int]:
         """See :class:`Frame`."""
         found = {self.plan.framing.opening[self.offset]}
-        if self.complete:
-            for thread in below:
-                found.update(thread.frame.bytes(thread.below))
-        return found
+        return found | bytes_beyond(below) if self.complete else found
 
 
 @frozen(cache_hash=True)

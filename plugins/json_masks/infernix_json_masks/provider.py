@@ -222,10 +222,9 @@ class _Maker:
             location = error.location if error.location is not None else Location()
             error.location = evolve(location, tool=node.owner)
             raise
-        raw = frozenset(argument.name for argument in arguments.members if argument.raw)
         if node.owner is not None:
-            self.raw_members[node.owner] = raw
-        plan = DeclaredMembers(framing, arguments, raw)
+            self.raw_members[node.owner] = arguments.raw
+        plan = DeclaredMembers(framing, arguments)
         plan.plans.make()
         return plan
 

@@ -20,7 +20,17 @@ from infernix_json_masks.characters import (
     following,
 )
 from infernix_json_masks.contents import StringContents
-from infernix_json_masks.machine import Below, Frame, InText, Leaving, Machine, State, popped
+from infernix_json_masks.machine import (
+    Below,
+    Frame,
+    InText,
+    Leaving,
+    Machine,
+    State,
+    beyond,
+    bytes_beyond,
+    popped,
+)
 
 _ASCII = np.arange(128)
 
@@ -306,15 +316,9 @@ class InScalar(Frame):
                 states.append((InScalar(self.texts, after), below))
             else:
                 states += popped(below)
-        if self.texts.final[self.state]:
-            for thread in below:
-                states += thread.frame.step(byte, thread.below, machine)
-        return states
+        return states + beyond(byte, below, machine) if self.complete else states
 
     def bytes(self, below: Below) -> Iterable[int]:
         """See :class:`Frame`."""
         found = set(self.texts.edges[self.state])
-        if self.texts.final[self.state]:
-            for thread in below:
-                found.update(thread.frame.bytes(thread.below))
-        return found
+        return found | bytes_beyond(below) if self.complete else found

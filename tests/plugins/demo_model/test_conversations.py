@@ -10,11 +10,9 @@ from tests.plugins.demo_model.test_chat_template import assistant, call, render,
 from training import tool_templates as tt
 from training.conversations import (
     TOOL_EVALUATION_TASKS,
-    one_call,
     tool_conversation,
     tool_evaluation_examples,
     tool_example,
-    two_calls,
     undeclared_example,
 )
 from training.conversations import (
@@ -23,6 +21,7 @@ from training.conversations import (
 from training.data import END, THINK_OFF
 from training.names import Names
 from training.templates import SMALL_TALK_ANSWER
+from training.tool_requests import one_call, two_calls
 from training.tools import TOOLS, Call, Preamble, training_preamble
 from training.words import WordPools
 

@@ -27,21 +27,8 @@ from infernix_constraints.strings.memo import remembered
 from infernix_constraints.strings.texts import has_length_between, without_part
 from infernix_core.errors import Location, UnsupportedSchema
 
-#: Reduced schemas of tools that are kept, since a request's tools are analysed before its grammar is looked up.
+#: Reduced schemas that are kept: the same tools stand in the languages of several policies.
 _KEPT = 512
-
-
-@frozen
-class Argument:
-    """One declared member.
-
-    Attributes:
-        raw: Its values are strings and written as raw text. Others are written as JSON.
-    """
-
-    name: str
-    required: bool
-    raw: bool
 
 
 @frozen(eq=False)
@@ -51,12 +38,12 @@ class Arguments:
     Attributes:
         schema: The reduced schema.
         shape: Its one closed object.
-        members: Of ``shape``, in the order in which they are generated.
+        raw: Names of its members whose values are strings and written as raw text; others are written as JSON.
     """
 
     schema: ReducedSchema = field(repr=False)
     shape: ObjectShape = field(repr=False)
-    members: tuple[Argument, ...]
+    raw: frozenset[str]
 
 
 @lru_cache(maxsize=_KEPT)
@@ -98,15 +85,15 @@ def reduce_arguments(source: str, end: str) -> Arguments:
             location=Location(pointer="", keyword="additionalProperties"),
             hint='say "additionalProperties": false',
         )
-    members = []
+    raw = set[str]()
     for member in shape.members:
         try:
-            raw = _raw(schema, member, end)
+            if _raw(schema, member, end):
+                raw.add(member.name)
         except UnsupportedSchema as error:
             error.location = _place(source, member.name)
             raise
-        members.append(Argument(member.name, member.required, raw))
-    return Arguments(schema, shape, tuple(members))
+    return Arguments(schema, shape, frozenset(raw))
 
 
 @remembered

@@ -20,8 +20,10 @@ def closed(**properties):
 
 
 def members(schema):
-    found = reduce_arguments(json.dumps(schema), END).members
-    return [(member.name, member.required, member.raw) for member in found]
+    found = reduce_arguments(json.dumps(schema), END)
+    return [
+        (member.name, member.required, member.name in found.raw) for member in found.shape.members
+    ]
 
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
