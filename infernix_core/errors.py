@@ -80,6 +80,11 @@ class InvalidPrompt(RequestError):
     """The prompt cannot be rendered, encoded or placed into the context."""
 
 
+def invalid_prompt(where: str, message: str, hint: str | None = None) -> InvalidPrompt:
+    """A refusal of one field of a prompt, such as ``messages[2].content``."""
+    return InvalidPrompt(message, location=Location(field=where), hint=hint)
+
+
 class InvalidOption(RequestError):
     """An option has an impossible value or contradicts another one."""
 

@@ -134,7 +134,7 @@ def choice_from_arguments(
             location=Location(field="--tool-choice"),
             hint="leave out one of them",
         )
-    return evolve(choice, mode=ToolMode.REQUIRED, allowed_names=[asked], parallel=False)
+    return choice.only(asked)
 
 
 def _require_declared(

@@ -10,7 +10,7 @@ from infernix_core.engine.request import ConstraintReport
 from infernix_core.engine.session import OutputSession
 from infernix_core.interfaces.frontend import PreparedPrompt, StartPhase
 from infernix_core.interfaces.language import Language
-from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, GrammarMatcher, RawMembers
+from infernix_core.interfaces.mask_provider import GrammarMatcher
 
 
 @define(eq=False)
@@ -40,7 +40,6 @@ class ConstraintWork:
     cache: str
     preparation_cpu_seconds: float
     notes: tuple[str, ...] = ()
-    raw_members: RawMembers = NO_RAW_MEMBERS
     positions: int = 0
     pending_mask_bytes: int = 0
     mask_bytes: int = 0

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
@@ -171,6 +172,15 @@ class GrammarCache:
             first = row if grammar.start().fill(row) else None
         row.flags.writeable = False
         return _Kept(grammar, first, key_size(language) + row.nbytes, grammar.memory_size)
+
+    def turn(self, patience: Patience) -> AbstractContextManager[None]:
+        """One of the two places for cold work, for what a request has to do beside a build.
+
+        Raises:
+            RequestCancelled: See :meth:`Patience.check`.
+            DeadlineExceeded: See there.
+        """
+        return self._cold.passed(patience.check)
 
     def refresh(self, language: Language) -> None:
         """Reads the size of one grammar again, after it was used, and keeps to the capacity."""

@@ -26,7 +26,12 @@ from infernix_core.errors import (
     Location,
 )
 from infernix_core.interfaces.frontend import LoadedModel, PreparedPrompt, PromptInput, StartPhase
-from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, GrammarMatcher, MaskRow
+from infernix_core.interfaces.mask_provider import (
+    NO_RAW_MEMBERS,
+    GrammarMatcher,
+    MaskRow,
+    RawMembers,
+)
 from infernix_core.interfaces.sampling import MaskState
 
 
@@ -101,8 +106,7 @@ class Preparation:
         room = self.max_context - len(prompt.token_ids)
         limit = room if options.max_tokens is None else min(options.max_tokens, room)
         early_close = self._early_close(prompt, options, limit)
-        matcher, work, initial = self._matcher(prompt, options, patience)
-        raw_members = work.raw_members if work is not None else NO_RAW_MEMBERS
+        matcher, work, initial, raw_members = self._matcher(prompt, options, patience)
         session = OutputSession(
             decoder=self.model.decoder(prompt, options.output, raw_members),
             limit=limit,
@@ -146,7 +150,7 @@ class Preparation:
 
     def _matcher(
         self, prompt: PreparedPrompt, options: RequestOptions, patience: Patience
-    ) -> tuple[GrammarMatcher | None, ConstraintWork | None, MaskRow | None]:
+    ) -> tuple[GrammarMatcher | None, ConstraintWork | None, MaskRow | None, RawMembers]:
         """Compiles the output language and checks that it has a first token after what the prompt holds of it."""
         started = time.thread_time()
         patience.check()
@@ -154,7 +158,7 @@ class Preparation:
         # Also where nothing is constrained: what cannot be gone on with is refused there too.
         prefix = self.model.prefix(prompt, options.output)
         if language is None:
-            return None, None, None
+            return None, None, None, NO_RAW_MEMBERS
         patience.check()
         found = self.grammars.get(language, patience)
         kind = options.constraint.kind if options.constraint is not None else "tools"
@@ -169,11 +173,11 @@ class Preparation:
                 hint="its language is empty, or this model's vocabulary cannot spell it",
             )
         seconds = time.thread_time() - started
-        work = ConstraintWork(language, kind, found.cache, seconds, found.grammar.notes)
-        work.positions = 1
-        if prompt.tools:
-            work.raw_members = found.grammar.raw_members
-        return matcher, work, first
+        work = ConstraintWork(
+            language, kind, found.cache, seconds, found.grammar.notes, positions=1
+        )
+        raw_members = found.grammar.raw_members if prompt.tools else NO_RAW_MEMBERS
+        return matcher, work, first, raw_members
 
     def _continued(
         self,
@@ -194,4 +198,7 @@ class Preparation:
             ) from error
         patience.check()
         row: MaskRow = np.zeros(self.model.vocabulary.words, dtype=np.int32)
-        return matcher, row if matcher.fill(row) else None
+        if matcher.ready:
+            return matcher, row if matcher.fill(row) else None
+        with self.grammars.turn(patience):
+            return matcher, row if matcher.fill(row) else None

@@ -53,7 +53,7 @@ class RequestOptions:
         max_tokens: Most tokens to generate, reasoning and end token included; ``None`` leaves the rest of
             the context. 0 generates nothing and finishes with ``length``.
         stop: Strings that end the output before they would be published (content only). Not with a
-            constraint, nor where calls are required, tools are allowed by name, or one of them is strict.
+            constraint, nor where calls are required, or a tool that may be called is strict.
         stop_token_ids: Further tokens that end the output unpublished, wherever they come from. Not where
             ``stop`` cannot be given.
         raw_output: Publish everything as content: no reasoning split, control tokens as their spelling.

@@ -87,13 +87,14 @@ def check_tools(options: RequestOptions, tools: Sequence[ToolDeclaration]) -> No
         )
     if (enforced := _enforced_calls(choice, active)) is not None:
         _check_alone(options, enforced, "leave calls free: mode auto, nothing strict")
-    if options.raw_output and choice.constrains(tools):
+    constrained = choice.constrains(tools)
+    if options.raw_output and constrained:
         raise InvalidOption(
             "raw output cannot tell the calls that the output is constrained for",
             location=Location(field="raw_output"),
             hint="leave out raw_output, or choose automatic tool constraints and enforce nothing of a call",
         )
-    if options.constraint_stats and options.constraint is None and not choice.constrains(tools):
+    if options.constraint_stats and options.constraint is None and not constrained:
         raise InvalidOption(
             "there is no constraint whose statistics could be reported",
             location=Location(field="constraint_stats"),

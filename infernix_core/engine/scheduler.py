@@ -10,41 +10,33 @@ from infernix_core.engine.resident import Request, Stage
 
 
 @frozen
-class PrefillUnit:
-    """One chunk of one prompt."""
+class _OneLane:
+    """What runs for one request alone."""
 
     request: Request
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """Its requests."""
+        return (self.request,)
+
+
+@frozen
+class PrefillUnit(_OneLane):
+    """One chunk of one prompt."""
+
     start: int
     stop: int
 
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        """Its requests."""
-        return (self.request,)
-
 
 @frozen
-class FirstTokenUnit:
+class FirstTokenUnit(_OneLane):
     """The first token of one prompt that is fully executed."""
 
-    request: Request
-
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        """Its requests."""
-        return (self.request,)
-
 
 @frozen
-class CloseUnit:
+class CloseUnit(_OneLane):
     """The next piece of the text that closes one request's reasoning."""
-
-    request: Request
-
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        """Its requests."""
-        return (self.request,)
 
 
 @frozen

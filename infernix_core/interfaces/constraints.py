@@ -98,7 +98,7 @@ class JsonSchema(OutputConstraint):
             return cls(schema, compact=compact)
         try:
             return cls(json_text(schema), compact=compact)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidSchema(f"the schema is not JSON: {error}") from error
 
 

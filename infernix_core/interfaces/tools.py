@@ -10,9 +10,9 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from infernix_core.errors import InvalidOption, InvalidPrompt, Location
+from infernix_core.errors import InvalidOption, Location, invalid_prompt
 from infernix_core.exact_json import json_text
 
 #: What a tool without parameters declares.
@@ -87,6 +87,10 @@ class ToolChoice:
     parallel: bool = True
     constraints: ToolConstraints = ToolConstraints.BASIC
 
+    def only(self, name: str) -> ToolChoice:
+        """The same, but one call of this tool has to come, and nothing else."""
+        return evolve(self, mode=ToolMode.REQUIRED, allowed_names=(name,), parallel=False)
+
     def active(self, declared: Sequence[ToolDeclaration]) -> tuple[ToolDeclaration, ...]:
         """The tools that may be called, in their order."""
         if self.mode is ToolMode.NONE:
@@ -115,45 +119,41 @@ def read_tools(tools: Iterable[Any]) -> tuple[ToolDeclaration, ...]:
     for index, tool in enumerate(tools):
         declaration, where = _read_tool(tool, f"tools[{index}]")
         if declaration.name in declared:
-            raise _invalid(f"{where}.name", f"two tools are called {declaration.name!r}")
+            raise invalid_prompt(f"{where}.name", f"two tools are called {declaration.name!r}")
         declared[declaration.name] = declaration
     return tuple(declared.values())
 
 
 def _read_tool(tool: Any, where: str) -> tuple[ToolDeclaration, str]:
     if not isinstance(tool, Mapping):
-        raise _invalid(where, f"a tool is an object, not {type(tool).__name__}")
+        raise invalid_prompt(where, f"a tool is an object, not {type(tool).__name__}")
     kind = tool.get("type", "function")
     if kind != "function":
-        raise _invalid(
+        raise invalid_prompt(
             f"{where}.type", f"{kind!r} is no kind of tool that can be called here", "function"
         )
     function: Any = tool
     if "function" in tool:
         where, function = f"{where}.function", tool["function"]
         if not isinstance(function, Mapping):
-            raise _invalid(where, f"a function is an object, not {type(function).__name__}")
+            raise invalid_prompt(where, f"a function is an object, not {type(function).__name__}")
     name = function.get("name")
     if not isinstance(name, str) or not name:
-        raise _invalid(f"{where}.name", "the tool has no name", "a non-empty string")
+        raise invalid_prompt(f"{where}.name", "the tool has no name", "a non-empty string")
     if "\n" in name:
-        raise _invalid(f"{where}.name", "a name has no line breaks")
+        raise invalid_prompt(f"{where}.name", "a name has no line breaks")
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
-        raise _invalid(f"{where}.strict", f"{strict!r} is neither true nor false")
+        raise invalid_prompt(f"{where}.strict", f"{strict!r} is neither true nor false")
     parameters = function.get("parameters")
     if parameters is None:
         return ToolDeclaration(name, strict=bool(strict)), where
     if not isinstance(parameters, Mapping | bool):
-        raise _invalid(
+        raise invalid_prompt(
             f"{where}.parameters", f"a JSON Schema is needed, not {type(parameters).__name__}"
         )
     try:
         source = json_text(parameters)
     except (TypeError, ValueError, RecursionError) as error:
-        raise _invalid(f"{where}.parameters", f"the schema is not JSON: {error}") from error
+        raise invalid_prompt(f"{where}.parameters", f"the schema is not JSON: {error}") from error
     return ToolDeclaration(name, source, bool(strict)), where
-
-
-def _invalid(where: str, message: str, hint: str | None = None) -> InvalidPrompt:
-    return InvalidPrompt(message, location=Location(field=where), hint=hint)

@@ -8,11 +8,18 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from infernix_core.errors import invalid_prompt
 from infernix_core.interfaces.frontend import OutputRequest, PreparedPrompt
-from infernix_qwen3_5.prompts import invalid
 from infernix_qwen3_5.template import ChatTemplate
-from infernix_qwen3_5.tokenizer import CLOSE_THINK, OPEN_THINK, TURN_END, TURN_START, Tokenizer
-from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL
+from infernix_qwen3_5.tokenizer import (
+    CLOSE_CALL,
+    CLOSE_THINK,
+    OPEN_CALL,
+    OPEN_THINK,
+    TURN_END,
+    TURN_START,
+    Tokenizer,
+)
 from infernix_qwen3_5.tool_reader import CallReader, CallState, Unreadable
 
 Parts = list[str | int]
@@ -30,16 +37,16 @@ def continued_content(messages: Sequence[Mapping[str, Any]], thinking: object) -
     """
     where, message = f"messages[{len(messages) - 1}]", messages[-1]
     if message["role"] != "assistant":
-        raise invalid(
+        raise invalid_prompt(
             f"{where}.role",
             f"a message of role {message['role']!r} cannot be continued",
             "end with the assistant's message, or leave out continue_final",
         )
     for key in ("tool_calls", "reasoning_content"):
         if message.get(key):
-            raise invalid(f"{where}.{key}", "only plain content can be continued")
+            raise invalid_prompt(f"{where}.{key}", "only plain content can be continued")
     if thinking is not False:
-        raise invalid(
+        raise invalid_prompt(
             "enable_thinking",
             "a message is continued behind its reasoning, so thinking has to be off",
             "set enable_thinking to false",
@@ -68,13 +75,13 @@ def continued_parts(
         parts = _joined([*before, last["content"]])
     where, _ = _last_content(variables)
     if around is None or template.render(variables) != _joined([*parts, *after]):
-        raise invalid(
+        raise invalid_prompt(
             where,
             "the chat template changes the content of the last message, so it cannot be continued",
             "most templates take away blanks at its beginning and end, and read </think> in it",
         )
     if not _opens_turn(before, control) or after not in _turn_ends(control):
-        raise invalid(
+        raise invalid_prompt(
             where, "the chat template writes more around the last message's content than its turn"
         )
     return parts
@@ -91,7 +98,7 @@ def with_calls(parts: Parts, variables: Mapping[str, Any], opener: int) -> Parts
         return parts
     spelled = content_parts(content, opener)
     if _holds_call(spelled):
-        raise invalid(
+        raise invalid_prompt(
             where,
             f"the content holds a whole call ({OPEN_CALL} ... {CLOSE_CALL}), which cannot be made again",
             "give it as tool_calls, and its result as a message after it",
@@ -111,7 +118,7 @@ def require_spelling(
     if not b"".join(tokenizer.vocabulary.token_bytes[token] for token in ids).endswith(
         content.encode()
     ):
-        raise invalid(
+        raise invalid_prompt(
             where,
             "the tokenizer changes the content of the last message, so it cannot be continued",
             "send it in the tokenizer's normal form, which is NFC as a rule",

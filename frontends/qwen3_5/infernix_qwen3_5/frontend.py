@@ -41,13 +41,14 @@ from infernix_qwen3_5.sampling import checkpoint_options, over, preset
 from infernix_qwen3_5.target import Qwen3_5Target
 from infernix_qwen3_5.template import ChatTemplate
 from infernix_qwen3_5.tokenizer import (
+    CLOSE_CALL,
     CLOSE_THINK,
+    OPEN_CALL,
     OPEN_THINK,
     TURN_START,
     Tokenizer,
     load_tokenizer,
 )
-from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL
 from infernix_qwen3_5.weights import load_weights
 
 TEMPLATE = "chat_template.jinja"

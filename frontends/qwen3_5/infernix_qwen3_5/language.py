@@ -22,15 +22,8 @@ from infernix_core.interfaces.language import (
 )
 from infernix_core.interfaces.tools import ToolDeclaration, ToolMode
 from infernix_core.interfaces.vocabulary import Vocabulary
-from infernix_qwen3_5.tokenizer import CLOSE_THINK
-from infernix_qwen3_5.tool_contract import (
-    CLOSE_CALL,
-    END_FUNCTION,
-    FUNCTION,
-    NAMED,
-    OPEN_CALL,
-    PARAMETER,
-)
+from infernix_qwen3_5.tokenizer import CLOSE_CALL, CLOSE_THINK, OPEN_CALL
+from infernix_qwen3_5.tool_contract import END_FUNCTION, FUNCTION, NAMED, PARAMETER
 
 #: Between the token that closes the reasoning and the answer.
 SEPARATOR = b"\n\n"

@@ -28,8 +28,8 @@ from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_qwen3_5.continuation import content_parts, spells_calls
 from infernix_qwen3_5.language import SEPARATOR
-from infernix_qwen3_5.tokenizer import CLOSE_THINK
-from infernix_qwen3_5.tool_contract import CLOSE_CALL, OPEN_CALL, tool_contracts
+from infernix_qwen3_5.tokenizer import CLOSE_CALL, CLOSE_THINK, OPEN_CALL
+from infernix_qwen3_5.tool_contract import tool_contracts
 from infernix_qwen3_5.tool_reader import CallReader, CallState, Unreadable, appended, split_utf8
 
 #: Characters of an unreadable call that its error shows.

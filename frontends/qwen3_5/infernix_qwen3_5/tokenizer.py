@@ -24,14 +24,15 @@ FILE = "tokenizer.json"
 SHORT = 4096
 
 OPEN_THINK, CLOSE_THINK = "<think>", "</think>"
+OPEN_CALL, CLOSE_CALL = "<tool_call>", "</tool_call>"
 TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
 
 #: Control tokens that the model writes inside its output.
 FRAMING = (
     OPEN_THINK,
     CLOSE_THINK,
-    "<tool_call>",
-    "</tool_call>",
+    OPEN_CALL,
+    CLOSE_CALL,
     "<tool_response>",
     "</tool_response>",
 )

@@ -14,8 +14,6 @@ from infernix_core.interfaces.mask_provider import RawMembers
 from infernix_core.interfaces.tools import ToolDeclaration
 from infernix_qwen3_5.tool_values import JSON, OPEN, TEXT, ValueForm, hinted_form
 
-OPEN_CALL, CLOSE_CALL = "<tool_call>", "</tool_call>"
-
 #: A call without its two control tokens: ``FUNCTION``, the tool's name, ``NAMED``, arguments, ``END_FUNCTION``.
 FUNCTION, NAMED, END_FUNCTION = b"\n<function=", b">\n", b"</function>\n"
 

@@ -14,14 +14,8 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 
 from infernix_core.interfaces.frontend import Piece, ToolCallDelta, ToolCallStart
-from infernix_qwen3_5.tool_contract import (
-    CLOSE_CALL,
-    END_FUNCTION,
-    FUNCTION,
-    NAMED,
-    PARAMETER,
-    ToolContract,
-)
+from infernix_qwen3_5.tokenizer import CLOSE_CALL
+from infernix_qwen3_5.tool_contract import END_FUNCTION, FUNCTION, NAMED, PARAMETER, ToolContract
 from infernix_qwen3_5.tool_values import OPEN, ValueForm, Writing, open_value
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from attrs import field, frozen
+
+from infernix_core.exact_json import no_constant
 
 TYPES = frozenset({"string", "integer", "number", "boolean", "null", "object", "array"})
 
@@ -86,14 +88,10 @@ def open_value(text: str, types: frozenset[str]) -> str | None:
 
 def _is_json(text: str) -> bool:
     try:
-        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=no_constant)
         # An escape can spell half of a surrogate pair, which nothing that gets the arguments could encode.
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")

@@ -105,7 +105,7 @@ def _of_object(
         ]
         return evolve(plain, mode=ToolMode(mode), allowed_names=names)
     name = _declared(value, "tool_choice", tools)
-    return evolve(plain, mode=ToolMode.REQUIRED, allowed_names=[name], parallel=False)
+    return plain.only(name)
 
 
 def _declared(item: Any, where: str, tools: Sequence[Mapping[str, Any]]) -> str:
