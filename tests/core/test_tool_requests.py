@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +18,8 @@ from infernix_core.engine.engine import Engine
 from infernix_core.engine.request import FinishReason, RequestOptions, TextDelta, ToolCall
 from infernix_core.engine.request_checks import check_request, check_tools
 from infernix_core.engine.service import GenerationService
-from infernix_core.errors import ConstraintDeadEnd, InvalidOption
-from infernix_core.exact_json import ExactFloat
+from infernix_core.errors import ConstraintDeadEnd, InvalidOption, InvalidSchema
+from infernix_core.exact_json import ExactFloat, json_text
 from infernix_core.interfaces.constraints import (
     Choice,
     Grammar,
@@ -449,3 +450,15 @@ def test_numbers_of_a_declared_schema_keep_their_digits() -> None:
     assert JsonSchema.of(parameters).source == text
     (plain,) = read_tools([{"name": "f", "parameters": {"maximum": 0.5, "enum": ["é", None]}}])
     assert json.loads(plain.parameters) == {"maximum": 0.5, "enum": ["é", None]}
+
+
+def test_both_ways_of_writing_json_agree() -> None:
+    """The interpreter's encoder, and the exact one where a number keeps its spelling."""
+    exact = ExactFloat("0.10000000000000000000001")
+    assert json_text(OrderedDict(a=exact, b=(exact,))) == f'{{"a":{exact.text},"b":[{exact.text}]}}'
+    with pytest.raises(TypeError):
+        json_text({1: exact})
+    itself: dict[str, Any] = {}
+    itself["a"] = itself
+    with pytest.raises(InvalidSchema):
+        JsonSchema.of(itself)
