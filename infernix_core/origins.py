@@ -20,7 +20,7 @@ MEMBERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "sampler": {"plan": ("states", "run", "commit", "counts")},
     "speculative backend": {
         "bind": (
-            *("states", "features", "prefilled", "propose", "prepare_commit"),
+            *("width", "states", "features", "prefilled", "propose", "prepare_commit"),
             *("commit", "abort", "rebuild", "release"),
         )
     },

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import fields, frozen
 
 from infernix_core.descriptors import BundledCheckpoint
-from infernix_core.engine.options import DEFAULT_DRAFTS, DTYPES, EngineOptions
+from infernix_core.engine.options import DTYPES, EngineOptions
 from infernix_core.errors import CheckpointError, InvalidOption, Location
 from infernix_core.plugins import PluginRegistry
 
@@ -58,7 +58,27 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     _add(engine, "sampler", "plugin that chooses tokens", metavar="NAME")
     engine.add_argument("--spec", metavar="NAME", help="speculative backend")
     engine.add_argument(
-        "--draft-tokens", type=int, metavar="N", help=f"most drafts (default: {DEFAULT_DRAFTS})"
+        "--draft-tokens", type=int, metavar="K", help="most drafts (default: the backend's)"
+    )
+    engine.add_argument(
+        "--drafter",
+        type=Path,
+        metavar="DIR",
+        help="directory of the drafter (default: the one that the checkpoint brings along)",
+    )
+    _add(
+        engine,
+        "ngram_draft_tokens",
+        "most tokens copied in place of the backend's drafts where that gives more",
+        type=int,
+        metavar="N",
+    )
+    _add(
+        engine,
+        "ngram_min_match",
+        "fewest equal tokens before a copy",
+        type=int,
+        metavar="N",
     )
     engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
 

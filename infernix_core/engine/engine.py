@@ -19,9 +19,10 @@ from infernix_core.descriptors import (
 from infernix_core.engine.checkpoint import load_model
 from infernix_core.engine.cold_work import Patience, never
 from infernix_core.engine.draft_policy import FixedDrafts
+from infernix_core.engine.drafting import bind_drafter, check_drafting
 from infernix_core.engine.grammar_cache import GrammarCache
 from infernix_core.engine.option_checks import is_duration
-from infernix_core.engine.options import DEFAULT_CONTEXT, DEFAULT_DRAFTS, EngineOptions
+from infernix_core.engine.options import DEFAULT_CONTEXT, NGRAM, EngineOptions
 from infernix_core.engine.preparation import Preparation
 from infernix_core.engine.program import Program
 from infernix_core.engine.request import FinishReason, GenerationHandle, RequestOptions
@@ -46,6 +47,8 @@ class Engine:
         mask_provider: Makes the mask provider; called when the first constrained request or ``warm_up`` needs it.
         sampler: The sampler.
         backend: The speculative backend, or ``None``.
+        copier: The backend that copies in front of it, as many tokens as ``options.ngram_draft_tokens``.
+        checkpoint: The model's directory, where a backend may find its drafter.
         policy: Chooses draft widths; ``None`` gives every row as many as the options allow.
         options: Sizes.
     """
@@ -57,20 +60,13 @@ class Engine:
         mask_provider: Callable[[], MaskProvider],
         sampler: Sampler,
         backend: SpeculativeBackend | None = None,
+        copier: SpeculativeBackend | None = None,
+        checkpoint: Path | None = None,
         policy: DraftPolicy | None = None,
         options: EngineOptions | None = None,
     ) -> None:
         self.model = model
         self.options = options = options if options is not None else EngineOptions()
-        if options.draft_tokens and backend is None:
-            raise InvalidOption(
-                f"{options.draft_tokens} draft tokens need a speculative backend",
-                location=Location(field="draft_tokens"),
-                hint="choose one with spec",
-            )
-        drafts = options.draft_tokens
-        if drafts is None:
-            drafts = DEFAULT_DRAFTS if backend is not None else 0
         limit = model.context_length
         context = (
             min(limit, DEFAULT_CONTEXT) if options.max_context is None else options.max_context
@@ -88,14 +84,22 @@ class Engine:
             options.grammar_cache_bytes,
             model.vocabulary.words,
         )
+        drafter = bind_drafter(
+            backend,
+            copier,
+            model.target,
+            model.vocabulary,
+            options,
+            capacity=context,
+            checkpoint=checkpoint,
+        )
         self._program = Program(
             model.target,
             model.vocabulary,
             sampler,
-            backend,
+            drafter,
             lanes=options.lanes,
             capacity=context,
-            drafts=drafts,
             deterministic=options.deterministic,
         )
         self._outstanding = 0
@@ -104,7 +108,7 @@ class Engine:
         self._worker = Worker(
             self._program,
             Scheduler(-(-options.prefill_chunk // grid) * grid),
-            policy if policy is not None else FixedDrafts(drafts),
+            policy if policy is not None else FixedDrafts(self._program.width - 1),
             self._release,
             mask_timeout=options.mask_timeout,
         )
@@ -130,14 +134,19 @@ class Engine:
         # What can be found wrong without the weights is found before they are read.
         registry.get(MaskProviderPlugin, options.mask_provider)
         sampler = registry.create(SamplerPlugin, options.sampler)
-        backend = None
+        check_drafting(options)
+        backend = copier = None
         if options.spec is not None:
             backend = registry.create(SpeculativeBackendPlugin, options.spec)
+        if options.ngram_draft_tokens:
+            copier = registry.create(SpeculativeBackendPlugin, NGRAM)
         return cls(
             load_model(Path(directory), options, registry),
             mask_provider=lambda: registry.create(MaskProviderPlugin, options.mask_provider),
             sampler=sampler,
             backend=backend,
+            copier=copier,
+            checkpoint=Path(directory),
             options=options,
         )
 

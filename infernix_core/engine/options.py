@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from attrs import Attribute, field, frozen
@@ -33,6 +34,10 @@ def _dtype(_instance: object, attribute: Attribute[Any], value: object) -> None:
         raise impossible(attribute.name, value, f"one of {', '.join(DTYPES)}")
 
 
+def _path(value: Path | str | None) -> Path | None:
+    return Path(value) if isinstance(value, str) else value
+
+
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -50,7 +55,11 @@ class EngineOptions:
         grammar_cache_bytes: Compiled grammars to keep.
         mask_timeout: Seconds that one mask of a request may take before the request ends; meanwhile the
             others go on. ``None`` waits for ever.
-        draft_tokens: Most drafts per row and round; ``None`` is 4 with a speculative backend, else 0.
+        draft_tokens: Most drafts per row and round; ``None`` leaves it to the speculative backend.
+        ngram_draft_tokens: Most drafts that are copied from what the sequence already holds. Such a copy takes
+            the place of the backend's drafts where it is longer; 0 copies nothing.
+        ngram_min_match: Fewest tokens that have to be the same before what followed them is copied.
+        drafter: Directory of the drafter; ``None`` takes the one that the checkpoint brings along.
         deterministic: A request's numbers do not depend on what else runs; slower.
         device: ``cpu`` or a CUDA device.
         dtype: ``float32``, ``bfloat16`` or ``float16``; ``None`` takes float32 on the CPU, else the
@@ -67,7 +76,10 @@ class EngineOptions:
     pending_timeout: float | None = field(default=None, validator=_seconds)
     mask_timeout: float | None = field(default=10.0, validator=_seconds)
     grammar_cache_bytes: int = field(default=256 * MIB, validator=_count(0))
-    draft_tokens: int | None = field(default=None, validator=_count(0, optional=True))
+    draft_tokens: int | None = field(default=None, validator=_count(1, optional=True))
+    ngram_draft_tokens: int = field(default=0, validator=_count(0))
+    ngram_min_match: int = field(default=12, validator=_count(1))
+    drafter: Path | None = field(default=None, converter=_path)
     deterministic: bool = False
     device: str = "cpu"
     dtype: str | None = field(default=None, validator=_dtype)
@@ -82,4 +94,6 @@ class EngineOptions:
 
 
 DEFAULT_CONTEXT = 8192
-DEFAULT_DRAFTS = 4
+
+#: The plugin that copies, also in front of another backend.
+NGRAM = "ngram"

@@ -7,12 +7,14 @@ ledger is its history: every token of it but the last, the anchor, has been exec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from infernix_core.engine.drafting import Drafter
 from infernix_core.engine.rounds import DecodeRow, MaskService, PendingBatch, RoundFault
 from infernix_core.engine.sampled_rows import RowCheck
 from infernix_core.engine.state import LaneState
@@ -27,12 +29,7 @@ from infernix_core.interfaces.sampling import (
     SamplingConfig,
     SamplingRound,
 )
-from infernix_core.interfaces.speculative import (
-    BoundBackend,
-    DraftRow,
-    Proposal,
-    SpeculativeBackend,
-)
+from infernix_core.interfaces.speculative import DraftRow, Proposal
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_core.origins import blamed, called
 
@@ -54,10 +51,9 @@ class Program:
         target: The model's mathematics.
         vocabulary: Its tokens.
         sampler: Plans and runs the choice of tokens.
-        backend: The drafter, or ``None``.
+        drafter: Drafts tokens; or ``None``.
         lanes: Most resident sequences.
         capacity: Most positions of a sequence.
-        drafts: Most drafts of a row.
         deterministic: Whether a row's result must not depend on the batch.
     """
 
@@ -66,23 +62,19 @@ class Program:
         target: TargetModel,
         vocabulary: Vocabulary,
         sampler: Sampler,
-        backend: SpeculativeBackend | None,
+        drafter: Drafter | None,
         *,
         lanes: int,
         capacity: int,
-        drafts: int,
         deterministic: bool = False,
     ) -> None:
         self.target = target
         self.lanes = lanes
         self.capacity = capacity
-        self.width = drafts + 1
-        self._drafter: BoundBackend | None = None
-        if backend is not None:
-            self._drafter = backend.bind(target, vocabulary, lanes=lanes, width=drafts)
-        with blamed(backend):
-            self._features = tuple(self._drafter.features()) if self._drafter is not None else ()
-            drafter_states = tuple(self._drafter.states()) if self._drafter is not None else ()
+        self._drafter = drafter.bound if drafter is not None else None
+        self.width = 1 + (drafter.width if drafter is not None else 0)
+        self._features = drafter.features if drafter is not None else ()
+        drafter_states = drafter.states if drafter is not None else ()
         generable = torch.ones(vocabulary.size, dtype=torch.bool)
         generable[list(vocabulary.ids(TokenClass.FORBIDDEN))] = False
         self._plan: SamplerPlan = sampler.plan(
@@ -189,7 +181,9 @@ class Program:
                 of the round remains, and the lanes are as before.
         """
         self._require_idle()
+        before = time.monotonic()
         proposal = self._propose(rows)
+        draft_seconds = time.monotonic() - before if proposal is not None else 0.0
         try:
             extents = proposal.extents if proposal is not None else (0,) * len(rows)
             columns = max(extents) + 1
@@ -212,7 +206,12 @@ class Program:
                 self._drafter.abort()
             raise
         self._pending = PendingBatch(
-            tuple(rows), sampled, tuple(extents), executed=True, features=dict(output.features)
+            tuple(rows),
+            sampled,
+            tuple(extents),
+            executed=True,
+            features=dict(output.features),
+            draft_seconds=draft_seconds,
         )
         return self._pending
 

@@ -115,6 +115,10 @@ class Usage:
         rounds: Rounds that gave it tokens, the one of its first token included.
         drafted_tokens: Drafts that were verified for it.
         accepted_tokens: How many of them became output.
+        drafts_by_position: Of the rounds that drafted a first, a second, … token for it: how many there were, and
+            in how many that draft became output.
+        draft_seconds: Wall seconds that its committed rounds waited for their drafts, those of other requests in
+            the same rounds included.
     """
 
     prompt_tokens: int
@@ -122,6 +126,8 @@ class Usage:
     rounds: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    drafts_by_position: tuple[tuple[int, int], ...] = ()
+    draft_seconds: float = 0.0
 
 
 @frozen

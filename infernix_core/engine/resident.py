@@ -143,6 +143,7 @@ class Request:
     closing: Closing | None = None
     appended: int = 0
     statistics: RowStatistics = field(factory=RowStatistics)
+    draft_seconds: float = 0.0
     queued: float = 0.0
     admitted: float | None = None
     first_token: float | None = None
@@ -236,13 +237,12 @@ class Request:
             self.first_token, self.hidden = time.monotonic(), None
         self.stage = Stage.CLOSE if self.session.close_due else Stage.DECODE
 
-    def observe(self, *, drafted: int, accepted: int, kept_mass: Sequence[float]) -> None:
+    def observe(
+        self, *, drafted: int, accepted: int, draft_seconds: float, kept_mass: Sequence[float]
+    ) -> None:
         """Counts one committed round."""
-        self.statistics = RowStatistics(
-            self.statistics.rounds + 1,
-            self.statistics.drafted + drafted,
-            self.statistics.accepted + accepted,
-        )
+        self.statistics = self.statistics.after(drafted, accepted)
+        self.draft_seconds += draft_seconds
         if self.work is None:
             return
         self.work.mask_bytes += self.work.pending_mask_bytes
@@ -291,6 +291,8 @@ class Request:
                         rounds=self.statistics.rounds,
                         drafted_tokens=self.statistics.drafted,
                         accepted_tokens=self.statistics.accepted,
+                        drafts_by_position=self.statistics.by_position,
+                        draft_seconds=self.draft_seconds,
                     ),
                     timings=self._timings(),
                     stop=stop,

@@ -55,6 +55,7 @@ class PendingBatch:
         sampled: One outcome per row.
         extents: Drafts verified per row.
         executed: False for a prefill's first token, whose columns are durable already.
+        draft_seconds: Wall seconds that the round waited for its drafts.
     """
 
     rows: tuple[DecodeRow, ...]
@@ -62,6 +63,7 @@ class PendingBatch:
     extents: tuple[int, ...]
     executed: bool
     features: dict[str, Tensor] = field(factory=dict, eq=False, repr=False)
+    draft_seconds: float = 0.0
 
 
 class RoundFault(IntegrityError):

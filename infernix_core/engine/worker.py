@@ -337,6 +337,7 @@ class Worker:
             request.observe(
                 drafted=pending.extents[index],
                 accepted=min(row.accepted, outcome.count),
+                draft_seconds=pending.draft_seconds,
                 kept_mass=row.kept_mass[: outcome.count],
             )
         for request, outcome in zip(requests, outcomes, strict=True):

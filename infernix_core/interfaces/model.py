@@ -127,7 +127,18 @@ class DraftHead(Protocol):
         """State that the head needs."""
 
     def forward(self, batch: ForwardBatch, hidden: Tensor, views: StateViews) -> Tensor:
-        """Next draft hidden [N, W, H] from token ids and the target's (or the last draft's) hidden."""
+        """Runs the draft layer over cells. A cell at position t joins the hidden of position t with the token at
+        t + 1 and predicts the token at t + 2.
+
+        Args:
+            batch: ``ids`` are the tokens at t + 1, ``starts`` the positions t of column 0. Cells see the cells 0 …
+                t of their sequence, whose state is PAGED alone: later ones are overwritten when their turn comes.
+            hidden: [N, W, H]: the target's ``final`` feature at t, or what this gave for the cell before.
+            views: The program's state.
+
+        Returns:
+            [N, W, H], what ``lm_head`` takes; undefined beyond a row's width.
+        """
 
 
 class TargetModel(Protocol):
@@ -144,6 +155,12 @@ class TargetModel(Protocol):
     @property
     def device(self) -> torch.device:
         """Where weights, state and tensors of a batch live."""
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The named features of ``forward``, each with its width. By convention ``final`` is what ``lm_head`` takes,
+        and ``block:i`` the whole residual stream behind decoder block i, counted from 0.
+        """
 
     def states(self) -> Sequence[StateSpec]:
         """The state of one sequence."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from attrs import field, frozen
@@ -66,8 +67,36 @@ class DraftRow:
     seed: int
 
 
+@frozen
+class DraftSetup:
+    """What an engine fixes for its backend when it starts.
+
+    Attributes:
+        lanes: Most rows of a round.
+        drafts: Most drafts of a row, as it was asked for; ``None`` leaves it to the backend.
+        capacity: Most positions of a sequence.
+        deterministic: A row's drafts must not depend on the other rows, bit for bit, wherever its text depends on
+            them: where they are drawn from q.
+        checkpoint: The target's directory, which may bring drafters along; ``None`` when the model has none.
+        drafter: A directory to load the drafter from, as it was asked for.
+        min_match: Fewest tokens that have to be the same before a backend copies what followed them.
+    """
+
+    lanes: int
+    drafts: int | None
+    capacity: int
+    deterministic: bool = False
+    checkpoint: Path | None = None
+    drafter: Path | None = None
+    min_match: int = 12
+
+
 class BoundBackend(Protocol):
     """A backend bound to one target. Used by the worker thread only."""
+
+    @property
+    def width(self) -> int:
+        """Most drafts of a row, at least 1: what the setup asks for, or the backend's own number."""
 
     def states(self) -> Sequence[StateSpec]:
         """State of the drafter, kept in the program's transaction."""
@@ -126,23 +155,39 @@ class BoundBackend(Protocol):
 class SpeculativeBackend(Protocol):
     """The backend family's root object."""
 
-    def bind(
-        self, target: TargetModel, vocabulary: Vocabulary, *, lanes: int, width: int
-    ) -> BoundBackend:
-        """Binds to a target. ``width`` is the most drafts of a row.
+    def bind(self, target: TargetModel, vocabulary: Vocabulary, setup: DraftSetup) -> BoundBackend:
+        """Binds to a target.
 
         Raises:
-            InvalidOption: The target lacks what the backend needs; says what.
+            InvalidOption: The target lacks what the backend needs, or the setup asks for what it cannot do,
+                such as too many drafts; says what, and what would do.
+            CheckpointError: A drafter's files cannot be used, or were made for another target.
         """
 
 
 @frozen
 class RowStatistics:
-    """How one row's drafts fared so far."""
+    """How one row's drafts fared so far.
+
+    Attributes:
+        by_position: Of the rounds that drafted a first, a second, … token: how many there were, and in how many
+            it became output.
+    """
 
     rounds: int = 0
     drafted: int = 0
     accepted: int = 0
+    by_position: tuple[tuple[int, int], ...] = ()
+
+    def after(self, drafted: int, accepted: int) -> RowStatistics:
+        """With one more round."""
+        places = list(self.by_position) + [(0, 0)] * (drafted - len(self.by_position))
+        for index in range(drafted):
+            rounds, stood = places[index]
+            places[index] = rounds + 1, stood + (index < accepted)
+        return RowStatistics(
+            self.rounds + 1, self.drafted + drafted, self.accepted + accepted, tuple(places)
+        )
 
 
 class DraftPolicy(Protocol):

@@ -2,8 +2,7 @@
 
 What is written depends on the arguments alone: each tensor is drawn from the seed and its own name, so another tensor,
 another order or other shards change no value. Model families know their tensors' names; this module
-knows none. It imports safetensors and tokenizers when they are first needed; the extra ``infernix[testing]``
-brings them.
+knows none. It imports tokenizers when they are first needed; the extra ``infernix[testing]`` brings them.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 
 import torch
 from attrs import frozen
+from safetensors.torch import save_file
 from torch import Tensor
 
 CONFIG = "config.json"
@@ -111,11 +111,8 @@ def write_checkpoint(
 
     Raises:
         FileExistsError: The directory holds a configuration or weights.
-        ImportError: safetensors is not installed.
         ValueError: There are fewer tensors than shards, or no shard; or ``dtype`` is none.
     """
-    with _from_the_extra("safetensors"):
-        from safetensors.torch import save_file
     dtype = as_dtype(dtype)
     if not 1 <= shards <= max(1, len(tensors)):
         raise ValueError(f"{len(tensors)} tensors do not fill {shards} shards")

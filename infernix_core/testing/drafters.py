@@ -10,8 +10,16 @@ from torch import Tensor
 
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.model import StateKind, StateSpec, StateViews, TargetModel
-from infernix_core.interfaces.speculative import DraftDistribution, DraftRow, Proposal
+from infernix_core.interfaces.speculative import (
+    DraftDistribution,
+    DraftRow,
+    DraftSetup,
+    Proposal,
+)
 from infernix_core.interfaces.vocabulary import Vocabulary
+
+#: Drafts of a row where the engine leaves it to the backend.
+DEFAULT_WIDTH = 4
 
 #: Drafts for one row: any number of token ids, cut to the row's limit.
 Script = Callable[[DraftRow], Sequence[int]]
@@ -31,10 +39,10 @@ class ScriptedBackend:
     script: Script
 
     def bind(
-        self, target: TargetModel, vocabulary: Vocabulary, *, lanes: int, width: int
+        self, target: TargetModel, vocabulary: Vocabulary, setup: DraftSetup
     ) -> ScriptedDrafter:
         """See ``SpeculativeBackend``."""
-        return ScriptedDrafter(self.script)
+        return ScriptedDrafter(self.script, setup.drafts or DEFAULT_WIDTH)
 
 
 @define(eq=False)
@@ -42,6 +50,7 @@ class ScriptedDrafter:
     """A bound :class:`ScriptedBackend`."""
 
     script: Script
+    width: int = DEFAULT_WIDTH
     _open: tuple[DraftRow, ...] | None = field(default=None, init=False)
     _prepared: Callable[[], None] | None = field(default=None, init=False)
     aborted: int = field(default=0, init=False)
@@ -137,19 +146,19 @@ class SampledBackend:
     draw: Callable[[DraftRow, int, Sequence[float]], int]
 
     def bind(
-        self, target: TargetModel, vocabulary: Vocabulary, *, lanes: int, width: int
+        self, target: TargetModel, vocabulary: Vocabulary, setup: DraftSetup
     ) -> SampledDrafter:
         """See ``SpeculativeBackend``."""
-        return SampledDrafter(lambda row: (), self.law, self.draw, width)
+        width = setup.drafts or DEFAULT_WIDTH
+        return SampledDrafter(lambda row: (), width, law=self.law, draw=self.draw)
 
 
 @define(eq=False)
 class SampledDrafter(ScriptedDrafter):
     """A bound :class:`SampledBackend`."""
 
-    law: Law
-    draw: Callable[[DraftRow, int, Sequence[float]], int]
-    width: int
+    law: Law = field(kw_only=True)
+    draw: Callable[[DraftRow, int, Sequence[float]], int] = field(kw_only=True)
 
     def _draft(self, rows: Sequence[DraftRow]) -> Proposal:
         drafts: list[list[int]] = []

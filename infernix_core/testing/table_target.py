@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from attrs import define, field
@@ -63,6 +63,11 @@ class TableTarget(ABC):
         """See ``TargetModel``."""
         return self.vocabulary.size
 
+    @property
+    def features(self) -> Mapping[str, int]:
+        """See ``TargetModel``."""
+        return {"final": 1}
+
     def states(self) -> Sequence[StateSpec]:
         """See ``TargetModel``."""
         return (
@@ -74,7 +79,7 @@ class TableTarget(ABC):
         self, batch: ForwardBatch, views: StateViews, features: Sequence[str] = ()
     ) -> StepOutput:
         """See ``TargetModel``. The only feature is ``final``."""
-        if unknown := set(features) - {"final"}:
+        if unknown := set(features) - self.features.keys():
             raise ValueError(f"unknown features {sorted(unknown)}")
         hidden = torch.zeros((*batch.ids.shape, 1), dtype=torch.int64)
         last = views.read_slot(DIGEST, batch.lanes).tolist()

@@ -377,8 +377,8 @@ class Backend(SpeculativeBackendSuite):
         suite = self
 
         class Mutant(ScriptedBackend):
-            def bind(self, target, vocabulary, *, lanes, width):
-                return suite.drafter(self.script)
+            def bind(self, target, vocabulary, setup):
+                return suite.drafter(self.script, setup.drafts)
 
         return Mutant(lambda row: [row.history[-1]] * 4)
 

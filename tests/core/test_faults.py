@@ -196,8 +196,8 @@ class Faulty(ScriptedDrafter):
 class Backend(ScriptedBackend):
     drafter: Any = None
 
-    def bind(self, target: Any, vocabulary: Any, *, lanes: int, width: int) -> Any:
-        type(self).drafter = Faulty(self.script)
+    def bind(self, target: Any, vocabulary: Any, setup: Any) -> Any:
+        type(self).drafter = Faulty(self.script, setup.drafts)
         return self.drafter
 
 
@@ -305,8 +305,8 @@ def test_features_of_rejected_columns_are_not_handed_on(make_engine: Make) -> No
             super().prepare_commit(counts, features, views)
 
     class WatchingBackend(ScriptedBackend):
-        def bind(self, target: Any, vocabulary: Any, *, lanes: int, width: int) -> Any:
-            return Watching(self.script)
+        def bind(self, target: Any, vocabulary: Any, setup: Any) -> Any:
+            return Watching(self.script, setup.drafts)
 
     engine = make_engine(backend=WatchingBackend(lambda row: [1] * row.limit), draft_tokens=3)
     answer(engine, "?", max_tokens=12)

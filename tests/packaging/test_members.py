@@ -49,8 +49,8 @@ BEYOND = {
     ("testing/conformance/protocol.py", LAZY): {"aiohttp"},
     ("testing/conformance/serving.py", LAZY): {"aiohttp"},
     ("testing/conformance/serving.py", TYPES): {"aiohttp"},
-    # Lazy, since either is of use without the other, and who lacks one is told of the extra.
-    ("testing/checkpoints.py", LAZY): {"safetensors", "tokenizers"},
+    # Lazy: who lacks it is told of the extra.
+    ("testing/checkpoints.py", LAZY): {"tokenizers"},
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from attrs import frozen
 
+from infernix_core.checkpoint_files import Keys
 from infernix_core.errors import CheckpointError
-from infernix_qwen3_5.files import Keys
 from infernix_qwen3_5.kinds import DENSE_TYPES, MIXTURE_TYPES, MODEL_TYPES
 
 LINEAR = "linear_attention"

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from attrs import field, frozen
 
+from infernix_core.checkpoint_files import Keys, read_json_object, read_optional_object, read_text
+from infernix_core.checkpoint_tensors import CheckpointTensors
 from infernix_core.errors import CheckpointError, InvalidPrompt, Location
 from infernix_core.interfaces.frontend import (
     LoadOptions,
@@ -23,7 +25,6 @@ from infernix_core.interfaces.mask_provider import NO_RAW_MEMBERS, RawMembers
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.tools import ToolDeclaration, read_tools
 from infernix_core.interfaces.vocabulary import Vocabulary
-from infernix_qwen3_5.checkpoint import CheckpointTensors
 from infernix_qwen3_5.config import ModelConfig, parse_config, token_ids
 from infernix_qwen3_5.continuation import (
     continued_content,
@@ -32,7 +33,6 @@ from infernix_qwen3_5.continuation import (
     require_spelling,
     with_calls,
 )
-from infernix_qwen3_5.files import Keys, read_json_object, read_optional_object, read_text
 from infernix_qwen3_5.language import SEPARATOR, output_language
 from infernix_qwen3_5.output import output_decoder
 from infernix_qwen3_5.prompts import template_variables

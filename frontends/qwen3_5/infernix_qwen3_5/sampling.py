@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import evolve
 
+from infernix_core.checkpoint_files import Keys
 from infernix_core.interfaces.frontend import StartPhase
 from infernix_core.interfaces.sampling import SamplingOptions
-from infernix_qwen3_5.files import Keys
 
 FILE = "generation_config.json"
 

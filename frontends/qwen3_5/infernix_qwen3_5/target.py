@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
 
 import torch
@@ -84,7 +84,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         empty = torch.empty(0, device=self.device)
         self._rotary = empty, empty
         self._ahead: WeakKeyDictionary[StateViews, Ahead] = WeakKeyDictionary()
-        self._features = {"final", *(f"block:{i}" for i in range(len(config.layer_types)))}
+        names = ("final", *(f"block:{layer}" for layer in range(len(config.layer_types))))
+        self.features: Mapping[str, int] = dict.fromkeys(names, config.hidden_size)
 
     @property
     def logits_width(self) -> int:
@@ -140,9 +141,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         Raises:
             ValueError: An unknown feature, or a prompt chunk that starts off the grid.
         """
-        unknown = set(features) - self._features
-        if unknown:
-            raise ValueError(f"no features {sorted(unknown)}; there are {sorted(self._features)}")
+        if unknown := set(features) - self.features.keys():
+            raise ValueError(f"no features {sorted(unknown)}; there are {sorted(self.features)}")
         run = self._prefill if batch.kind is StepKind.PREFILL else self._verify
         with torch.inference_mode():
             output = run(batch, views, features)

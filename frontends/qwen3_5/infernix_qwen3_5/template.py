@@ -22,9 +22,9 @@ from attrs import frozen
 from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from infernix_core.checkpoint_files import one_line
 from infernix_core.errors import CheckpointError, InvalidPrompt
 from infernix_core.exact_json import ExactFloat
-from infernix_qwen3_5.files import one_line
 
 #: String methods and filters whose arguments are looked for in a text, not written to one; of
 #: ``replace`` the first alone.

@@ -110,7 +110,7 @@ def random_checkpoint(
 
     Raises:
         FileExistsError: The directory holds a checkpoint.
-        ImportError: safetensors or tokenizers is not installed.
+        ImportError: tokenizers is not installed.
         ValueError: An argument is impossible or contradicts another one; names it. Nothing is written then.
     """
     _check(dict(locals()))

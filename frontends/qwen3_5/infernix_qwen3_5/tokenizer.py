@@ -14,9 +14,9 @@ from typing import Any
 from attrs import field, frozen
 from tokenizers import Tokenizer as Engine
 
+from infernix_core.checkpoint_files import one_line, read_json_object
 from infernix_core.errors import CheckpointError, ContextOverflow, InvalidPrompt
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
-from infernix_qwen3_5.files import one_line, read_json_object
 
 FILE = "tokenizer.json"
 

@@ -9,8 +9,8 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
+from infernix_core.checkpoint_tensors import READABLE, CheckpointTensors
 from infernix_core.errors import CheckpointError
-from infernix_qwen3_5.checkpoint import READABLE, CheckpointTensors
 from infernix_qwen3_5.config import FULL, MixtureConfig, ModelConfig
 from infernix_qwen3_5.mixture import MixtureWeights
 from infernix_qwen3_5.shapes import expected_shapes

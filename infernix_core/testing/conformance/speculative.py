@@ -19,6 +19,7 @@ from infernix_core.interfaces.sampling import Sampler, SamplingOptions
 from infernix_core.interfaces.speculative import (
     BoundBackend,
     DraftRow,
+    DraftSetup,
     Proposal,
     SpeculativeBackend,
 )
@@ -28,7 +29,7 @@ from infernix_core.testing.plain_provider import PlainProvider
 from infernix_core.testing.plain_sampler import PlainSampler
 from infernix_core.testing.toy import ToyModel
 
-LANES, WIDTH = 3, 4
+LANES, WIDTH, CAPACITY = 3, 4, 512
 
 
 @define(eq=False)
@@ -49,9 +50,10 @@ class Rig:
 
     def __attrs_post_init__(self) -> None:
         target = self.model.target
-        self.bound = self.backend.bind(target, self.model.vocabulary, lanes=LANES, width=WIDTH)
+        setup = DraftSetup(lanes=LANES, drafts=WIDTH, capacity=CAPACITY)
+        self.bound = self.backend.bind(target, self.model.vocabulary, setup)
         self.runner = Runner(
-            target, LANES, capacity=512, width=WIDTH + 1, extra=tuple(self.bound.states())
+            target, LANES, capacity=CAPACITY, width=WIDTH + 1, extra=tuple(self.bound.states())
         )
 
     def start(self, lane: int, prompt: Sequence[int], first: int) -> None:
@@ -281,7 +283,7 @@ class SpeculativeBackendSuite:
                 mask_provider=PlainProvider,
                 sampler=sampler,
                 backend=backend if drafts_wanted else None,
-                options=EngineOptions(lanes=LANES, draft_tokens=drafts_wanted),
+                options=EngineOptions(lanes=LANES, draft_tokens=drafts_wanted or None),
             )
             with engine:
                 prompt = engine.prepare(PromptInput(text="abcabc"))

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from attrs import define, frozen
 
+from infernix_core.checkpoint_files import read_json_object
+from infernix_core.checkpoint_tensors import CheckpointTensors
 from infernix_core.engine.state import LaneState
 from infernix_core.interfaces.model import ForwardBatch, StepKind, StepOutput
-from infernix_qwen3_5.checkpoint import CheckpointTensors
 from infernix_qwen3_5.config import ModelConfig, parse_config
-from infernix_qwen3_5.files import read_json_object
 from infernix_qwen3_5.target import Qwen3_5Target
 from infernix_qwen3_5.weights import load_weights
 

@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
+from attrs import frozen
 from torch import Tensor
 
 from infernix_copy_drafts.copying import copied
 from infernix_core.interfaces.model import StateSpec, StateViews, TargetModel
-from infernix_core.interfaces.speculative import DraftRow, Proposal
+from infernix_core.interfaces.speculative import DraftRow, DraftSetup, Proposal
 from infernix_core.interfaces.vocabulary import Vocabulary
 
 WINDOW = 3
+
+#: Where the engine does not say how many.
+MOST_DRAFTS = 8
 
 
 class CopyBackend:
     """Implements ``SpeculativeBackend``."""
 
     def bind(
-        self, target: TargetModel, vocabulary: Vocabulary, *, lanes: int, width: int
+        self, target: TargetModel, vocabulary: Vocabulary, setup: DraftSetup
     ) -> BoundCopyBackend:
         """Any target will do."""
-        return BoundCopyBackend()
+        return BoundCopyBackend(width=setup.drafts or MOST_DRAFTS)
 
 
+@frozen
 class BoundCopyBackend:
     """Implements ``BoundBackend``."""
+
+    width: int
 
     def states(self) -> Sequence[StateSpec]:
         """None."""

@@ -11,8 +11,8 @@ from attrs import define, field, frozen
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from infernix_core.checkpoint_files import one_line, read_json_object
 from infernix_core.errors import CheckpointError
-from infernix_qwen3_5.files import one_line, read_json_object
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

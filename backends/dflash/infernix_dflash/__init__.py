@@ -1,0 +1,1 @@
+"""DFlash drafts: a speculative backend."""

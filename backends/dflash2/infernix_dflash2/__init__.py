@@ -1,0 +1,1 @@
+"""DFlash2 drafts: a speculative backend."""

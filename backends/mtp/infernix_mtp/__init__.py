@@ -1,0 +1,1 @@
+"""MTP drafts: a speculative backend."""

@@ -1,0 +1,1 @@
+"""N-gram drafts: a speculative backend."""

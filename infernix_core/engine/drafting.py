@@ -1,0 +1,139 @@
+"""What an engine drafts with: a speculative backend, alone or behind one that copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import field, frozen
+
+from infernix_core.engine.copy_first import CopyFirst
+from infernix_core.engine.option_checks import is_count
+from infernix_core.engine.options import NGRAM, EngineOptions
+from infernix_core.errors import InvalidOption, Location
+from infernix_core.interfaces.model import StateSpec, TargetModel
+from infernix_core.interfaces.speculative import BoundBackend, DraftSetup, SpeculativeBackend
+from infernix_core.interfaces.vocabulary import Vocabulary
+from infernix_core.origins import blamed, called
+
+
+@frozen
+class Drafter:
+    """A bound backend, and what it says once.
+
+    Attributes:
+        width: Most drafts of a row.
+    """
+
+    bound: BoundBackend = field(eq=False)
+    width: int
+    features: Sequence[str]
+    states: Sequence[StateSpec]
+
+    @classmethod
+    def of(cls, bound: BoundBackend) -> Drafter:
+        """Asks a bound backend."""
+        return cls(bound, bound.width, tuple(bound.features()), tuple(bound.states()))
+
+
+def check_drafting(options: EngineOptions) -> None:
+    """Refuses options of drafting that no backend needs, before anything is loaded.
+
+    Raises:
+        InvalidOption: Names the option, and what would do.
+    """
+    if options.ngram_draft_tokens and options.spec == NGRAM:
+        raise _refused(
+            "ngram_draft_tokens",
+            f"the backend {NGRAM} copies already",
+            "give its number of drafts as draft_tokens",
+        )
+    if options.spec is not None:
+        return
+    if options.ngram_draft_tokens:
+        raise _refused(
+            "ngram_draft_tokens",
+            "copies go in front of another backend's drafts, and none is chosen",
+            f"choose one with spec, or copy alone: spec {NGRAM} and its number as draft_tokens",
+        )
+    if options.drafter is not None:
+        raise _refused(
+            "drafter", "no speculative backend is chosen that could use it", "choose one with spec"
+        )
+
+
+def bind_drafter(
+    backend: SpeculativeBackend | None,
+    copier: SpeculativeBackend | None,
+    target: TargetModel,
+    vocabulary: Vocabulary,
+    options: EngineOptions,
+    *,
+    capacity: int,
+    checkpoint: Path | None,
+) -> Drafter | None:
+    """Binds the backend, and the one that copies in front of it.
+
+    Raises:
+        InvalidOption: An option has nobody whom it concerns, or a backend refuses it.
+        CheckpointError: See ``SpeculativeBackend.bind``.
+        PluginError: A backend fails.
+    """
+    if backend is None:
+        if options.draft_tokens:
+            raise _refused(
+                "draft_tokens",
+                f"{options.draft_tokens} draft tokens need a speculative backend",
+                "choose one with spec",
+            )
+        return None
+    setup = DraftSetup(
+        lanes=options.lanes,
+        drafts=options.draft_tokens,
+        capacity=capacity,
+        deterministic=options.deterministic,
+        checkpoint=checkpoint,
+        drafter=options.drafter,
+        min_match=options.ngram_min_match,
+    )
+    drafter = _bound(backend, target, vocabulary, setup)
+    if copier is None or not options.ngram_draft_tokens:
+        return drafter
+    copies = DraftSetup(
+        lanes=options.lanes,
+        drafts=options.ngram_draft_tokens,
+        capacity=capacity,
+        deterministic=options.deterministic,
+        min_match=options.ngram_min_match,
+    )
+    copying = _bound(copier, target, vocabulary, copies, "ngram_draft_tokens")
+    return Drafter.of(CopyFirst(copying.bound, drafter.bound))
+
+
+def _bound(
+    backend: SpeculativeBackend,
+    target: TargetModel,
+    vocabulary: Vocabulary,
+    setup: DraftSetup,
+    option: str = "draft_tokens",
+) -> Drafter:
+    try:
+        bound = backend.bind(target, vocabulary, setup)
+    except InvalidOption as error:
+        if error.location is not None and error.location.field == "draft_tokens" != option:
+            raise _refused(option, error.message, error.hint) from error
+        raise
+    with blamed(backend):
+        drafter = Drafter.of(bound)
+        if not is_count(drafter.width, 1) or (
+            setup.drafts is not None and drafter.width != setup.drafts
+        ):
+            raise TypeError(
+                f"{called(backend, 'speculative backend')} has a width of {drafter.width!r}; "
+                f"expected {setup.drafts or 'at least 1'}"
+            )
+        return drafter
+
+
+def _refused(option: str, problem: str, hint: str | None) -> InvalidOption:
+    return InvalidOption(problem, location=Location(field=option), hint=hint)
