@@ -33,7 +33,7 @@ registry = PluginRegistry.discover()
 def answers(drafts):
     backend = registry.get(SpeculativeBackendPlugin, "copy").create() if drafts else None
     sampler = registry.get(SamplerPlugin, "sampling").create()
-    options = EngineOptions(draft_tokens=drafts)
+    options = EngineOptions(draft_tokens=drafts or None)
     model = ToyModel.make()
     with Engine(
         model, mask_provider=PlainProvider, sampler=sampler, backend=backend, options=options

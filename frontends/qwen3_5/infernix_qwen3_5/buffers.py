@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from attrs import define, field
+from torch import Tensor
 
 from infernix_qwen3_5.config import ModelConfig
 from infernix_qwen3_5.products import Rows, new_floats
@@ -119,6 +122,7 @@ class Buffers:
     panels: bool
     shapes: dict[tuple[int, int], Scratch] = field(factory=dict)
     steps: dict[int, StepScratch] = field(factory=dict)
+    states: dict[int, Tensor] = field(factory=dict)
 
     def shape(self, rows: int, width: int) -> Scratch:
         """Those of a batch of N rows and W columns."""
@@ -129,6 +133,16 @@ class Buffers:
             found = Scratch(self.config, rows, width, panels=self.panels)
             self.shapes[rows, width] = found
         return found
+
+    def columns(self, layer: int, rows: int, count: int) -> list[Tensor]:
+        """For the recurrent state of a layer after each of so many columns: [rows, Hv, Dk, Dv] each."""
+        c = self.config
+        shape = (rows, c.value_heads, c.key_dim, c.value_dim)
+        size = math.prod(shape)
+        found = self.states.get(layer)
+        if found is None or len(found) < size * count:
+            found = self.states[layer] = torch.empty(size * count)
+        return [found[at * size : (at + 1) * size].view(shape) for at in range(count)]
 
     def step(self, rows: int) -> StepScratch:
         """Those of the recurrence over N rows."""

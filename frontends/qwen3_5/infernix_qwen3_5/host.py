@@ -213,8 +213,7 @@ class HostStep:
                 if isinstance(layer.mixer, HostAttention):
                     self._run_attention(s, index, layer.mixer, mixer)
                 else:
-                    step = buffers.step(rows)
-                    self._run_delta(s, step, index, layer.mixer, mixer)
+                    self._run_delta(s, buffers, index, layer.mixer, mixer)
                 np.add(s.x, s.mixed, out=s.x)
                 divide_by_length(s.x, square, s.dots, s.normed)
                 np.multiply(s.normed, layer.mlp_norm, out=s.normed)
@@ -356,12 +355,13 @@ class HostStep:
         np.copyto(places, mixed.reshape(kv_heads, width, group, dim))
 
     def _run_delta(
-        self, s: Scratch, step: StepScratch, index: int, weights: HostDelta, mixer: VerifyMixer
+        self, s: Scratch, buffers: Buffers, index: int, weights: HostDelta, mixer: VerifyMixer
     ) -> None:
         """``s.mixed`` of ``s.normed``."""
         c = self.config
         weights.inputs.into(s.normed_rows, s.delta_rows)
         rows, width = s.columns.shape[:2]
+        step = buffers.step(rows)
         window = s.windows[index]
         kept = c.conv_width - 1
         np.copyto(window[:, :kept], mixer.slot(index, "conv").numpy())
@@ -375,12 +375,19 @@ class HostStep:
         np.exp(s.gates, out=s.gates)
         name = state_name(index, "delta")
         state = mixer.slot(index, "delta")
-        after = (
+        last = (
             torch.empty_like(state, memory_format=torch.contiguous_format)
             if mixer.deterministic
             else mixer.views.spare_slot(name, rows)
         )
-        for column in range(width):
+        afters = [last] * width
+        if mixer.keeping:
+            mixer.kept[name] = buffers.columns(index, rows, width - 1)
+            afters = [*mixer.kept[name], last]
+            mixer.kept[state_name(index, "conv")] = [
+                torch.from_numpy(window[:, column : column + kept]) for column in range(1, width)
+            ]
+        for column, after in enumerate(afters):
             transition(
                 step,
                 state,
@@ -392,7 +399,7 @@ class HostStep:
                 s.outputs[:, column],
             )
             state = after
-        mixer.slots[name] = after
+        mixer.slots[name] = last
         mixer.slots[state_name(index, "conv")] = torch.from_numpy(window[:, width:])
         if mixer.recording:
             gates = np.stack((s.decay, s.strength), axis=-2)

@@ -158,6 +158,8 @@ class VerifyMixer:
             last column, so that a further column of the same rows can go on from it.
         recording: Whether ``records`` are collected.
         records: What ``fold`` needs where it takes a part of the columns, by name, [N, W, ...].
+        keeping: Whether ``kept`` takes the place of the records.
+        kept: The slot state after every column but the last, by name and column, [N, ...].
     """
 
     config: ModelConfig
@@ -170,6 +172,8 @@ class VerifyMixer:
     slots: dict[str, Tensor] = field(factory=dict)
     recording: bool = True
     records: dict[str, Tensor] = field(factory=dict)
+    keeping: bool = False
+    kept: dict[str, list[Tensor]] = field(factory=dict)
 
     def attention(self, layer: int, weights: AttentionWeights, x: Tensor) -> Tensor:
         """Each row over exactly its own positions: [N, W, H] → [N, W, H]."""

@@ -28,6 +28,10 @@ from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, state_na
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
 from infernix_qwen3_5.weights import AttentionWeights, ModelWeights
 
+#: Most bytes of recurrent state that a verify on the CPU keeps after columns before the last: a fold that takes fewer
+#: columns reads its state there. Beyond that it computes the columns again.
+KEPT_BYTES = 64 << 20
+
 #: Positions by which the rotary tables grow.
 ROTARY_STEP = 1024
 
@@ -40,15 +44,27 @@ class Ahead:
         lanes: Its rows.
         width: Its columns W.
         slots: SLOT state after the last column, by name, [N, ...].
+        kept: That after each column before it, by name, where it was kept.
     """
 
     lanes: tuple[int, ...]
     width: int
     slots: dict[str, Tensor]
+    kept: dict[str, list[Tensor]]
 
     def holds(self, counts: Sequence[int]) -> bool:
-        """Whether every row takes all W columns or none: then no step has to be computed again."""
-        return all(count in (0, self.width) for count in counts)
+        """Whether no step has to be computed again: every row's state after its columns is here."""
+        return bool(self.kept) or all(count in (0, self.width) for count in counts)
+
+    def after(self, name: str, rows: Sequence[int], counts: Sequence[int]) -> Tensor:
+        """A slot of these rows after their first ``counts`` columns, 1 … W: [len(rows), ...]."""
+        last = self.slots[name]
+        if all(count == self.width for count in counts):
+            return last if len(rows) == len(last) else last[rows]
+        states = (*self.kept[name], last)
+        return torch.stack(
+            [states[count - 1][row] for row, count in zip(rows, counts, strict=True)]
+        )
 
 
 class Qwen3_5Target:  # noqa: N801 - the family's own name
@@ -83,6 +99,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         self._frequencies = inverse_frequencies(config.rotary_dim, config.rope_theta, self.device)
         empty = torch.empty(0, device=self.device)
         self._rotary = empty, empty
+        self._state_bytes = 4 * config.value_heads * config.key_dim * config.value_dim
+        self._state_bytes *= sum(kind != FULL for kind in config.layer_types)
         self._ahead: WeakKeyDictionary[StateViews, Ahead] = WeakKeyDictionary()
         names = ("final", *(f"block:{layer}" for layer in range(len(config.layer_types))))
         self.features: Mapping[str, int] = dict.fromkeys(names, config.hidden_size)
@@ -161,10 +179,9 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
                 raise IntegrityError("a fold follows the verify of the same lanes")
             if ahead.holds(counts):
                 live = [row for row, count in enumerate(counts) if count]
-                taken = [lanes[row] for row in live]
-                for name, value in ahead.slots.items() if live else ():
-                    kept = value if len(live) == len(lanes) else value[live]
-                    views.write_slot(name, taken, kept)
+                taken, columns = [lanes[row] for row in live], [counts[row] for row in live]
+                for name in ahead.slots if live else ():
+                    views.write_slot(name, taken, ahead.after(name, live, columns))
                 return
         rows = len(lanes)
         pieces = (
@@ -264,7 +281,10 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             records = {name: torch.cat([each[name] for _, each in rows]) for name in rows[0][1]}
         else:
             tables = self._tables(batch.starts, batch.ids)
-            width = batch.ids.shape[1]
+            rows, width = batch.ids.shape
+            # A single column is folded whole or not at all.
+            keeping = width > 1 and self._host is not None
+            keeping = keeping and rows * (width - 1) * self._state_bytes <= KEPT_BYTES
             mixer = VerifyMixer(
                 self.config,
                 views,
@@ -272,12 +292,12 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
                 batch.starts,
                 batch.widths,
                 tables,
-                # A single column is folded whole or not at all.
-                recording=width > 1,
+                recording=width > 1 and not keeping,
+                keeping=keeping,
             )
             output = self._run(batch.ids, mixer, features)
             records = mixer.records
-            self._ahead[views] = Ahead(batch.lanes, width, mixer.slots)
+            self._ahead[views] = Ahead(batch.lanes, width, mixer.slots, mixer.kept)
         for name, record in records.items():
             views.write_records(name, record)
         return output

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from infernix_qwen3_5 import host, products
+from infernix_qwen3_5 import target as target_module
 from tests.frontends.qwen3_5 import oracle
 
 TOLERANCE: dict[str, Any] = {"atol": 2e-4, "rtol": 1e-4}
@@ -56,9 +57,15 @@ def slots(runner: oracle.Runner) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("lanes", [[3], [0], [1, 2, 3], [5, 0, 3], list(range(8)), [7, 1, 0, 4]])
 @pytest.mark.parametrize("widths", [[1], [4], [3, 1, 2, 5]])
+@pytest.mark.parametrize("kept_bytes", [0, target_module.KEPT_BYTES])
 def test_a_step_from_any_state(
-    runners: tuple[oracle.Runner, oracle.Runner], lanes: list[int], widths: list[int]
+    runners: tuple[oracle.Runner, oracle.Runner],
+    lanes: list[int],
+    widths: list[int],
+    kept_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(target_module, "KEPT_BYTES", kept_bytes)
     fill(runners, seed=len(lanes))
     starts = [(37 * row + 5) % 200 for row in range(len(lanes))]
     vocabulary = runners[0].target.config.vocab_size
@@ -76,7 +83,7 @@ def test_a_step_from_any_state(
                 *((left.features[name], right.features[name]) for name in features),
             ):
                 torch.testing.assert_close(one[row, :count], two[row, :count], **TOLERANCE)
-        # A part of a wide step, so that records are replayed; no step leaves all of its rows.
+        # A part of a wide step, from kept states or replayed records; no step leaves all of its rows.
         counts = [max(1, len(tokens) - row % 3) for row, tokens in enumerate(columns)]
         for runner in runners:
             runner.fold(lanes, counts)
@@ -85,8 +92,11 @@ def test_a_step_from_any_state(
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
 
 
-def test_what_a_step_gives_is_its_own(runners: tuple[oracle.Runner, oracle.Runner]) -> None:
+def test_what_a_step_gives_is_its_own(
+    runners: tuple[oracle.Runner, oracle.Runner], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Buffers are reused, and nothing that was handed out lies in them."""
+    monkeypatch.setattr(target_module, "KEPT_BYTES", 0)
     kernel = runners[0]
     fill(runners, seed=1)
     output = kernel.verify([0, 1], [9, 4], [[1, 2], [3, 4]], ["block:0"])

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from infernix_core.errors import IntegrityError
+from infernix_qwen3_5 import target as target_module
 from tests.frontends.qwen3_5 import oracle
 from tests.frontends.qwen3_5.oracle import close
 
@@ -99,6 +100,7 @@ def test_fold_equals_the_verified_trajectory_bit_for_bit(
     from infernix_qwen3_5.target import Ahead
 
     if replayed:
+        monkeypatch.setattr(target_module, "KEPT_BYTES", 0)
         monkeypatch.setattr(Ahead, "holds", lambda *_: False)
     _, _, ids, _ = case
     lanes, starts = [2, 0, 5], [64, 10, 33]
@@ -118,6 +120,28 @@ def test_fold_equals_the_verified_trajectory_bit_for_bit(
     assert seen[0].slots
     for name, value in seen[0].slots.items():
         assert torch.equal(runner.state.read_slot(name, lanes), value), name
+
+
+@pytest.mark.parametrize("counts", [[1, 6, 3], [5, 0, 2], [4, 4, 4], [6, 1, 6]])
+def test_states_kept_after_each_column_are_those_of_a_replay_bit_for_bit(
+    case: Any, runner: oracle.Runner, counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, ids, _ = case
+    lanes, starts = [2, 0, 5], [64, 10, 33]
+    names = [spec.name for spec in runner.target.states() if spec.kind.value == "slot"]
+    folded = []
+    for most in (target_module.KEPT_BYTES, 0):
+        monkeypatch.setattr(target_module, "KEPT_BYTES", most)
+        for row, lane in enumerate(lanes):
+            runner.prefill(lane, ids[row][: starts[row]])
+        columns = [ids[row][start : start + 6] for row, start in enumerate(starts)]
+        # Wider rows before it: their buffers hold other states.
+        runner.verify(lanes, starts, [[3, 1, 4, 1, 5, 9, 2, 6]] * 3)
+        runner.verify(lanes, starts, columns)
+        runner.fold(lanes, counts)
+        folded.append([runner.state.read_slot(name, lanes) for name in names])
+    for name, kept, replayed in zip(names, *folded, strict=True):
+        assert torch.equal(kept, replayed), name
 
 
 def test_a_fold_of_zero_leaves_the_row_untouched(case: Any, runner: oracle.Runner) -> None:
