@@ -281,10 +281,10 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             records = {name: torch.cat([each[name] for _, each in rows]) for name in rows[0][1]}
         else:
             tables = self._tables(batch.starts, batch.ids)
-            rows, width = batch.ids.shape
+            count, width = batch.ids.shape
             # A single column is folded whole or not at all.
             keeping = width > 1 and self._host is not None
-            keeping = keeping and rows * (width - 1) * self._state_bytes <= KEPT_BYTES
+            keeping = keeping and count * (width - 1) * self._state_bytes <= KEPT_BYTES
             mixer = VerifyMixer(
                 self.config,
                 views,
