@@ -121,8 +121,15 @@ class Engine:
         *,
         options: EngineOptions | None = None,
         registry: PluginRegistry | None = None,
+        model: LoadedModel | None = None,
     ) -> Engine:
         """An engine for a checkpoint directory, with the plugins that ``options`` names.
+
+        Args:
+            directory: The checkpoint.
+            options: Sizes and choices.
+            registry: The plugins; ``None`` takes those that are installed.
+            model: What was loaded from the directory before, for the same device, dtype and determinism.
 
         Raises:
             CheckpointError: The directory cannot be loaded.
@@ -141,7 +148,7 @@ class Engine:
         if options.ngram_draft_tokens:
             copier = registry.create(SpeculativeBackendPlugin, NGRAM)
         return cls(
-            load_model(Path(directory), options, registry),
+            model if model is not None else load_model(Path(directory), options, registry),
             mask_provider=lambda: registry.create(MaskProviderPlugin, options.mask_provider),
             sampler=sampler,
             backend=backend,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infernix_bench.workload import Bench
     from infernix_core.plugins import PluginRegistry
 
-PARTS = ("decode", "compile", "masks", "mixed")
+PARTS = ("decode", "compile", "masks", "mixed", "spec")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,11 +91,16 @@ def run(namespace: argparse.Namespace, registry: PluginRegistry) -> int:
 
 
 def _measure(part: str, bench: Bench) -> Report:
-    from infernix_bench import compiling, decoding, masking, mixing
+    from infernix_bench import compiling, decoding, masking, mixing, speculation
 
-    module: Any = {"decode": decoding, "compile": compiling, "masks": masking, "mixed": mixing}[
-        part
-    ]
+    modules: dict[str, Any] = {
+        "decode": decoding,
+        "compile": compiling,
+        "masks": masking,
+        "mixed": mixing,
+        "spec": speculation,
+    }
+    module = modules[part]
     print(f"measuring {part} …", file=sys.stderr, flush=True)
     report: Report = module.measure(bench)
     return report
@@ -105,7 +110,7 @@ def _print_tables(reports: list[Report]) -> None:
     from rich.console import Console
 
     # Piped output keeps whole columns whatever the terminal's width is taken for.
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 160)
     for report in reports:
         console.print(report.table())
         for note in report.notes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from infernix_core.descriptors import MaskProviderPlugin, SamplerPlugin, SpeculativeBackendPlugin
+from infernix_core.descriptors import MaskProviderPlugin, SamplerPlugin
 from infernix_core.engine.checkpoint import load_model
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
@@ -171,6 +171,8 @@ class Bench:
 
     Attributes:
         directory: The checkpoint.
+        model: What was loaded from it; the engine's outputs of fixed length are made of it.
+        registry: The plugins.
         provider: Makes what compiles constraints.
         prompts: One per lane, all of one length, as transformers' batches want it.
         tokens: Tokens of every output.
@@ -178,6 +180,8 @@ class Bench:
     """
 
     directory: Path
+    model: LoadedModel
+    registry: PluginRegistry
     engine: Engine
     options: EngineOptions
     provider: MaskProvider
@@ -207,16 +211,10 @@ class Bench:
 
         # What can be found wrong without the weights is found before they are read.
         registry.get(MaskProviderPlugin, options.mask_provider)
-        sampler = registry.create(SamplerPlugin, options.sampler)
-        backend = None
-        if options.spec is not None:
-            backend = registry.create(SpeculativeBackendPlugin, options.spec)
-        endless = Engine(
-            EndlessModel.of(load_model(directory, options, registry)),
-            mask_provider=provider,
-            sampler=sampler,
-            backend=backend,
-            options=options,
+        registry.get(SamplerPlugin, options.sampler)
+        model = load_model(directory, options, registry)
+        endless = Engine.load(
+            directory, options=options, registry=registry, model=EndlessModel.of(model)
         )
         prompts = _prompts(endless, options.lanes)
         longest = len(prompts[0].token_ids) + tokens
@@ -228,6 +226,8 @@ class Bench:
             )
         return cls(
             directory=directory,
+            model=model,
+            registry=registry,
             engine=endless,
             options=options,
             provider=provider(),
