@@ -17,8 +17,16 @@ def is_legal(row: MaskRow, token: int) -> bool:
     return 0 <= token < 32 * len(row) and bool((int(row[token >> 5]) >> (token & 31)) & 1)
 
 
+class NotReady(Exception):
+    """A mask is no look-up."""
+
+
 def fill_columns(
-    matcher: GrammarMatcher, drafts: Sequence[int], columns: NDArray[np.int32]
+    matcher: GrammarMatcher,
+    drafts: Sequence[int],
+    columns: NDArray[np.int32],
+    *,
+    looking_up: bool = False,
 ) -> tuple[MaskState, ...]:
     """Fills the masks of ``len(drafts) + 1`` columns and says what each one means.
 
@@ -30,13 +38,19 @@ def fill_columns(
         matcher: Not terminated. It is back at its state when this returns or raises.
         drafts: Draft token ids.
         columns: int32 [at least len(drafts) + 1, ceil(V / 32)].
+        looking_up: Give up where a mask is more than a look-up.
+
+    Raises:
+        NotReady: It gave up; what it wrote has no meaning.
     """
-    if not drafts:
+    if not drafts and not looking_up:
         return (MaskState.READY if matcher.fill(columns[0]) else MaskState.DEAD_END,)
     states = [MaskState.UNREACHABLE] * (len(drafts) + 1)
     mark = matcher.mark()
     try:
         for column in range(len(drafts) + 1):
+            if looking_up and not matcher.ready:
+                raise NotReady
             if not matcher.fill(columns[column]):
                 states[column] = MaskState.DEAD_END
                 break

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from infernix_core.engine.constraint_work import ConstraintWork
 from infernix_core.engine.mask_jobs import MaskJob, MaskThreads, States
-from infernix_core.engine.masks import fill_columns
+from infernix_core.engine.masks import NotReady, fill_columns
 from infernix_core.engine.published import Published
 from infernix_core.engine.request import (
     ConstraintReport,
@@ -178,21 +178,32 @@ class Request:
             assert self.prepared is not None
             columns[0] = self.prepared.row
             states: States = (self.prepared.state,)
-        elif matcher.ready and not drafts:
-            states = fill_columns(matcher, drafts, columns)
-            work.positions += 1
+        elif not matcher.ready:
+            states = self._fill_elsewhere(tuple(drafts), columns, threads)
         else:
-            # Into rows of its own: a round that does not wait any longer uses the columns for others.
-            rows = np.empty((len(drafts) + 1, columns.shape[1]), dtype=np.int32)
-            fixed = tuple(drafts)
-            job = threads.run(lambda: fill_columns(matcher, fixed, rows))
-            if not job.done:
-                raise MaskPending(self, PendingMask(job, rows))
-            states = self._taken(job)
-            columns[: len(rows)] = rows
+            try:
+                states = fill_columns(matcher, drafts, columns, looking_up=True)
+                work.positions += sum(state is not MaskState.UNREACHABLE for state in states)
+            except NotReady:
+                states = self._fill_elsewhere(tuple(drafts), columns, threads)
         built = sum(state is MaskState.READY for state in states)
         work.pending_mask_bytes = columns[0].nbytes * built
         work.mask_cpu_seconds += time.thread_time() - started
+        return states
+
+    def _fill_elsewhere(
+        self, drafts: tuple[int, ...], columns: NDArray[np.int32], threads: MaskThreads
+    ) -> States:
+        """Masks that may take long, on a thread of their own."""
+        matcher = self.session.matcher
+        assert matcher is not None
+        # Into rows of its own: a round that does not wait any longer uses the columns for others.
+        rows = np.empty((len(drafts) + 1, columns.shape[1]), dtype=np.int32)
+        job = threads.run(lambda: fill_columns(matcher, drafts, rows))
+        if not job.done:
+            raise MaskPending(self, PendingMask(job, rows))
+        states = self._taken(job)
+        columns[: len(rows)] = rows
         return states
 
     def take_masks(self) -> None:

@@ -30,7 +30,7 @@ from infernix_core.engine.rounds import DecodeRow
 from infernix_core.interfaces.constraints import Regex
 from infernix_core.interfaces.language import Content
 from infernix_core.interfaces.sampling import MaskState, SamplingConfig
-from infernix_core.interfaces.speculative import DraftSetup, SpeculativeBackend
+from infernix_core.interfaces.speculative import DraftSetup, Proposal, SpeculativeBackend
 from infernix_core.interfaces.vocabulary import TokenClass, Vocabulary
 from infernix_qwen3_5.target import Qwen3_5Target
 from infernix_sampling.sampler import TorchSampler
@@ -147,12 +147,14 @@ class Step:
         place: Index into the lane's history.
         column: Of its round; -1 for the first token after a prompt.
         draft: What was drafted there; ``None`` behind the last draft.
+        q: The probability that it was drawn with; 1 for a draft that was not drawn.
     """
 
     lane: int
     place: int
     column: int
     draft: int | None
+    q: float
 
 
 @define(eq=False)
@@ -216,20 +218,27 @@ class Walk:
             sampled = pending.sampled[row]
             assert sampled.failure is None
             history = self.histories[lane]
-            drafts = self.drafted[row] if first == 0 else ()
             for column, token in enumerate(sampled.tokens):
-                draft = int(drafts[column]) if column < extents[row] else None
-                self.steps.append(Step(lane, len(history) + column, column + first, draft))
+                draft, q = self._drafted(row, column) if column < extents[row] else (None, 1.0)
+                self.steps.append(Step(lane, len(history) + column, column + first, draft, q))
                 if self.masked:
                     assert self.matchers[lane].accept(token), "an illegal token"
-        self.program.commit(pending, [len(pending.sampled[row].tokens) for row in range(len(lanes))])
+        self.program.commit(
+            pending, [len(pending.sampled[row].tokens) for row in range(len(lanes))]
+        )
         for row, lane in enumerate(lanes):
             self.histories[lane] += pending.sampled[row].tokens
 
-    @property
-    def drafted(self) -> Any:
-        """The last proposal's ids."""
-        return self.program._drafter.last.ids if self.program._drafter is not None else None
+    def _drafted(self, row: int, column: int) -> tuple[int, float]:
+        """A draft of the round, and its q."""
+        proposal: Proposal = self.program._drafter.last
+        draft, q = int(proposal.ids[row, column]), proposal.distribution
+        if q is None or (q.sampled and not q.sampled[row]) or self.config.temperature == 0:
+            return draft, 1.0
+        chances = dict(
+            zip(q.ids[row, column].tolist(), q.probabilities[row, column].tolist(), strict=True)
+        )
+        return draft, chances[draft]
 
 
 @define(eq=False)
@@ -281,7 +290,10 @@ def law(
         return p
     order = sorted(allowed, key=lambda token: (-scores[token], token))
     kept = order[: config.top_k] if config.top_k else order
-    weights = {token: float(np.exp((scores[token] - scores[kept[0]]) / config.temperature)) for token in kept}
+    weights = {
+        token: float(np.exp((scores[token] - scores[kept[0]]) / config.temperature))
+        for token in kept
+    }
     kept = [token for token in kept if weights[token] >= config.min_p]
     mass, total, nucleus = 0.0, sum(weights[token] for token in kept), []
     for token in kept:
@@ -349,7 +361,8 @@ class Judge:
         self.expected.setdefault(column, np.zeros(ROWS))[:] += p
         if step.draft is None:
             return
-        share = float(p[step.draft]) if step.draft < ROWS else 0.0
+        # A draft stands with min(1, p/q), and what replaces it is another token.
+        share = min(1.0, float(p[step.draft]) / step.q)
         total = self.equal.setdefault(column, [0.0, 0.0, 0.0])
         total[0] += token == step.draft
         total[1] += share

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from infernix_core.engine.masks import fill_columns, is_legal
+from infernix_core.engine.masks import NotReady, fill_columns, is_legal
 from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.constraints import Choice
 from infernix_core.interfaces.language import Content
@@ -88,6 +88,35 @@ def test_a_matcher_that_raises_is_rolled_back() -> None:
     before = m.mark()
     with pytest.raises(IntegrityError):
         fill_columns(m, [A, B, X], np.zeros((4, 1), dtype=np.int32))
+    assert m.mark() == before
+
+
+@pytest.mark.parametrize("ready", range(5))
+def test_masks_that_are_no_look_up_are_left(ready: int) -> None:
+    """Those before are filled, nothing behind them, and the matcher is back at its mark."""
+
+    class Partly(PlainMatcher):
+        filled = 0
+
+        @property
+        def ready(self) -> bool:
+            return self.filled < ready
+
+        def fill(self, row) -> bool:
+            self.filled += 1
+            return super().fill(row)
+
+    m = Partly(VOCABULARY, matcher("abx").items)
+    before, columns = m.mark(), np.zeros((4, 1), dtype=np.int32)
+    if ready < 4:
+        with pytest.raises(NotReady):
+            fill_columns(m, [A, B, X], columns, looking_up=True)
+        assert m.filled == ready
+    else:
+        states = fill_columns(m, [A, B, X], columns, looking_up=True)
+        other = np.zeros_like(columns)
+        assert states == fill_columns(matcher("abx"), [A, B, X], other)
+        assert (columns == other).all()
     assert m.mark() == before
 
 

@@ -1,0 +1,1 @@
+"""Drafters of the tiny model whose law is known exactly."""
