@@ -1,0 +1,117 @@
+"""The drafter's state: keys and values of the target's features, per draft layer and position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from infernix_core.interfaces.model import StateKind, StateSpec, StateViews
+from infernix_dflash.config import DrafterConfig
+from infernix_dflash.layers import Rotary, aligned, norm_and_rotate, rms_norm
+from infernix_dflash.weights import ContextWeights
+
+#: Positions computed at once: what bounds the memory of a long prompt.
+PIECE = 512
+
+
+class Context:
+    """Writes and reads the state.
+
+    Keys and values of a position come straight from ``c = RMSNorm(fc(features))``, the same c for every layer;
+    no layer runs over the prompt. They are PAGED: what lies at or behind the committed frontier is never read.
+
+    Args:
+        owner: The backend's name, which the state's names begin with.
+        config: Sizes.
+        weights: See ``ContextWeights``.
+        names: The target's features, in the order in which they stand side by side.
+        rotary: Positions.
+        deterministic: Compute each position alone, so that its bits depend on nothing else.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        config: DrafterConfig,
+        weights: ContextWeights,
+        names: Sequence[str],
+        rotary: Rotary,
+        *,
+        deterministic: bool = False,
+    ) -> None:
+        self.config = config
+        self.weights = weights
+        self.names = tuple(names)
+        self.rotary = rotary
+        self.deterministic = deterministic
+        self.states = tuple(
+            StateSpec(
+                f"{owner}.layer{layer}.kv",
+                StateKind.PAGED,
+                (2, config.kv_heads, config.head_dim),
+                weights.fc.dtype,
+            )
+            for layer in range(config.layers)
+        )
+
+    def write(
+        self, lane: int, start: int, features: Mapping[str, Tensor], count: int, views: StateViews
+    ) -> None:
+        """Keys and values of ``count`` positions from ``start`` on, of features [>= count, width] by name."""
+        joined = torch.cat([features[name][:count] for name in self.names], dim=-1)
+        self.write_rows([(lane, start, count)], joined, views)
+
+    def write_rows(
+        self, rows: Sequence[tuple[int, int, int]], features: Tensor, views: StateViews
+    ) -> None:
+        """Keys and values of several lanes' positions.
+
+        Args:
+            rows: Lane, first position and count of each.
+            features: [T, F], those of the rows one after the other.
+            views: The program's state.
+        """
+        places = [(lane, start + offset) for lane, start, count in rows for offset in range(count)]
+        step = 1 if self.deterministic else PIECE
+        for at in range(0, len(places), step):
+            piece, part = places[at : at + step], features[at : at + step]
+            # A copy lies at the alignment of all tensors: BLAS libraries may order a sum by it.
+            part = part.clone() if self.deterministic else part
+            pairs = self._pairs(part, [position for _, position in piece])
+            begin = 0
+            for end in range(1, len(piece) + 1):
+                # A run of one lane's positions goes in one write.
+                lane, first = piece[begin]
+                if end == len(piece) or piece[end] != (lane, first + end - begin):
+                    self._store(lane, first, pairs[begin:end], views)
+                    begin = end
+
+    def _pairs(self, features: Tensor, positions: Sequence[int]) -> Tensor:
+        """[T, layers, 2, Nkv, D] of features [T, F] at these positions."""
+        c, w = self.config, self.weights
+        hidden = rms_norm(F.linear(features, w.fc), w.norm, c.norm_eps)
+        shape = (len(positions), c.layers, 2, c.kv_heads, c.head_dim)
+        keys, values = F.linear(hidden, w.pairs).view(shape).unbind(2)
+        tables = self.rotary.upto(max(positions) + 1)
+        first = positions[0]
+        if list(positions) == list(range(first, first + len(positions))):
+            turned = tables[:, first : first + len(positions)]
+        else:
+            turned = tables[:, torch.tensor(positions, device=tables.device)]
+        keys = norm_and_rotate(keys, w.key_norm, c.norm_eps, turned.unsqueeze(2))
+        return torch.stack((keys, values), dim=2)
+
+    def _store(self, lane: int, start: int, pairs: Tensor, views: StateViews) -> None:
+        for layer, spec in enumerate(self.states):
+            views.write_pages(spec.name, lane, start, pairs[:, layer])
+
+    def read(self, layer: int, lane: int, length: int, views: StateViews) -> tuple[int, Tensor]:
+        """The context that a layer's block behind ``length`` positions sees: its first position, [S, 2, Nkv, D]."""
+        pages = views.read_pages(self.states[layer].name, lane, length)
+        window = self.config.windows[layer]
+        first = 0 if window is None else max(0, length - window + 1)
+        pages = pages[first:]
+        return first, aligned(pages) if self.deterministic else pages
