@@ -95,6 +95,7 @@ def bind_drafter(
         checkpoint=checkpoint,
         drafter=options.drafter,
         min_match=options.ngram_min_match,
+        copies=options.ngram_draft_tokens if copier is not None else 0,
     )
     drafter = _bound(backend, target, vocabulary, setup)
     if copier is None or not options.ngram_draft_tokens:

@@ -121,7 +121,11 @@ class StepOutput:
 
 
 class DraftHead(Protocol):
-    """A checkpoint's own draft layer, built by the frontend; recursion and catch-up are a backend's."""
+    """A checkpoint's own draft layer, built by the frontend; recursion and catch-up are a backend's.
+
+    Of a cell it keeps what follows from the cell's own token and hidden. So cells can be stored in any order, as long
+    as all before one are there when it is run.
+    """
 
     def states(self) -> Sequence[StateSpec]:
         """State that the head needs."""
@@ -139,6 +143,9 @@ class DraftHead(Protocol):
         Returns:
             [N, W, H], what ``lm_head`` takes; undefined beyond a row's width.
         """
+
+    def store(self, batch: ForwardBatch, hidden: Tensor, views: StateViews) -> None:
+        """Keeps of cells what ``forward`` would, for later cells to see, where nobody asks what they predict."""
 
 
 class TargetModel(Protocol):

@@ -80,6 +80,7 @@ class DraftSetup:
         checkpoint: The target's directory, which may bring drafters along; ``None`` when the model has none.
         drafter: A directory to load the drafter from, as it was asked for.
         min_match: Fewest tokens that have to be the same before a backend copies what followed them.
+        copies: Most drafts of a copy, in whose place a backend behind it drafts nothing. A commit may be as long.
     """
 
     lanes: int
@@ -89,6 +90,7 @@ class DraftSetup:
     checkpoint: Path | None = None
     drafter: Path | None = None
     min_match: int = 12
+    copies: int = 0
 
 
 class BoundBackend(Protocol):

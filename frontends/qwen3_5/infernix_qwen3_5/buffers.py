@@ -123,6 +123,7 @@ class Buffers:
     shapes: dict[tuple[int, int], Scratch] = field(factory=dict)
     steps: dict[int, StepScratch] = field(factory=dict)
     states: dict[int, Tensor] = field(factory=dict)
+    joints: dict[int, Rows] = field(factory=dict)
 
     def shape(self, rows: int, width: int) -> Scratch:
         """Those of a batch of N rows and W columns."""
@@ -149,4 +150,15 @@ class Buffers:
         found = self.steps.get(rows)
         if found is None:
             found = self.steps[rows] = StepScratch(self.config, rows)
+        return found
+
+    def joined(self, count: int) -> Rows:
+        """Two hiddens side by side, [M, 2*H]: what the draft layer begins with."""
+        found = self.joints.get(count)
+        if found is None:
+            if len(self.joints) >= KEPT_SHAPES:
+                self.joints.clear()
+            found = self.joints[count] = Rows(
+                count, 2 * self.config.hidden_size, panels=self.panels
+            )
         return found

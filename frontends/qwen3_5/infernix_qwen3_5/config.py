@@ -46,6 +46,8 @@ class ModelConfig:
         dtype: What the checkpoint says it was saved in.
         eos_ids: End tokens that the configuration names.
         mixture: ``None`` for a dense model.
+        mtp_layers: Draft layers that the checkpoint says it has.
+        mtp_embeddings: Whether they have embeddings of their own.
     """
 
     vocab_size: int
@@ -68,6 +70,8 @@ class ModelConfig:
     dtype: torch.dtype
     eos_ids: tuple[int, ...]
     mixture: MixtureConfig | None = None
+    mtp_layers: int = 0
+    mtp_embeddings: bool = False
 
     @property
     def conv_channels(self) -> int:
@@ -135,6 +139,8 @@ def parse_config(document: Mapping[str, Any]) -> ModelConfig:
             dict.fromkeys(token_ids(top, "eos_token_id") + token_ids(text, "eos_token_id"))
         ),
         mixture=_mixture(text) if is_mixture else None,
+        mtp_layers=text.integer("mtp_num_hidden_layers", 0, minimum=0),
+        mtp_embeddings=text.flag("mtp_use_dedicated_embeddings", False),
     )
 
 

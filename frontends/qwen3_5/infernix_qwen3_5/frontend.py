@@ -34,6 +34,7 @@ from infernix_qwen3_5.continuation import (
     with_calls,
 )
 from infernix_qwen3_5.language import SEPARATOR, output_language
+from infernix_qwen3_5.mtp_weights import MtpSource
 from infernix_qwen3_5.output import output_decoder
 from infernix_qwen3_5.prompts import template_variables
 from infernix_qwen3_5.sampling import FILE as GENERATION_CONFIG
@@ -230,11 +231,13 @@ class Qwen3_5Frontend:  # noqa: N801 - the family's own name
         sampling = checkpoint_options(generation)
         device = _device(options.device)
         dtype = options.dtype or (torch.float32 if device.type == "cpu" else config.dtype)
-        weights = load_weights(CheckpointTensors.scan(directory), config, device, dtype)
+        tensors = CheckpointTensors.scan(directory)
+        weights = load_weights(tensors, config, device, dtype)
+        mtp = MtpSource.of(tensors, config, device, dtype)
         return Qwen3_5Model(
             name=public_name(directory),
             config=config,
-            target=Qwen3_5Target(config, weights, deterministic=options.deterministic),
+            target=Qwen3_5Target(config, weights, deterministic=options.deterministic, mtp=mtp),
             tokenizer=tokenizer,
             template=template,
             checkpoint_sampling=sampling,

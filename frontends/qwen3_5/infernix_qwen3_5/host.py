@@ -28,7 +28,7 @@ from infernix_qwen3_5.layers import attend, attend_last
 from infernix_qwen3_5.mixers import RECORDS, VerifyMixer, aligned, state_name
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
 from infernix_qwen3_5.products import Floats, Product, Rows, panels_pay
-from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, ModelWeights
+from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, LayerWeights, ModelWeights
 
 
 def divide_by_length(x: Floats, square: float, dots: Floats, out: Floats) -> None:
@@ -145,22 +145,10 @@ class HostStep:
         self.config = config
         self.blas = numpy_threads() == torch.get_num_threads() == 1
         self.panels = self.blas and panels_pay(_matrices(weights))
-        self._embedding: Floats = weights.embedding.numpy()
-        self._layers = [
-            HostLayer(
-                mixer_norm=layer.mixer_norm.numpy(),
-                mixer=self._attention(layer.mixer)
-                if isinstance(layer.mixer, AttentionWeights)
-                else self._delta(layer.mixer),
-                mlp_norm=layer.mlp_norm.numpy(),
-                mlp=layer.mlp
-                if isinstance(layer.mlp, MixtureWeights)
-                else HostMlp(self._product(layer.mlp.gate_up), self._product(layer.mlp.down)),
-            )
-            for layer in weights.layers
-        ]
+        self.embedding: Floats = weights.embedding.numpy()
+        self._layers = [self.layer(layer) for layer in weights.layers]
         self._final_norm: Floats = weights.final_norm.numpy()
-        self._head = self._product(weights.head)
+        self._head = self.product(weights.head)
         self._local = threading.local()
         self._buffers: WeakKeyDictionary[StateViews, Buffers] = WeakKeyDictionary()
 
@@ -199,36 +187,47 @@ class HostStep:
         same views. All else is new.
         """
         rows, width = ids.shape
-        buffers = self._of_views(mixer.views)
-        s, eps = buffers.shape(rows, width), self.config.norm_eps
+        buffers = self.buffers_of(mixer.views)
+        s = buffers.shape(rows, width)
         kept: dict[str, Tensor] = {}
-        np.copyto(s.x, self._embedding[ids.numpy().ravel()])
-        self._load_tables(s, mixer)
-        square = self.config.hidden_size * eps
+        np.copyto(s.x, self.embedding[ids.numpy().ravel()])
+        self.load_tables(s, mixer)
         # exp overflows where a gate is shut.
         with np.errstate(over="ignore"):
             for index, layer in enumerate(self._layers):
-                divide_by_length(s.x, square, s.dots, s.normed)
-                np.multiply(s.normed, layer.mixer_norm, out=s.normed)
-                if isinstance(layer.mixer, HostAttention):
-                    self._run_attention(s, index, layer.mixer, mixer)
-                else:
-                    self._run_delta(s, buffers, index, layer.mixer, mixer)
-                np.add(s.x, s.mixed, out=s.x)
-                divide_by_length(s.x, square, s.dots, s.normed)
-                np.multiply(s.normed, layer.mlp_norm, out=s.normed)
-                self._run_mlp(s, layer.mlp)
-                np.add(s.x, s.mixed, out=s.x)
+                self.run_layer(s, buffers, index, layer, mixer)
                 if f"block:{index}" in features:
                     kept[f"block:{index}"] = torch.from_numpy(s.x.copy()).view(rows, width, -1)
-        hidden = torch.empty(s.x.shape)
-        normed: Floats = hidden.numpy()
-        divide_by_length(s.x, square, s.dots, normed)
-        np.multiply(normed, self._final_norm, out=normed)
-        hidden = hidden.view(rows, width, -1)
+        hidden = self.final(s, self._final_norm).view(rows, width, -1)
         if "final" in features:
             kept["final"] = hidden
         return StepOutput(hidden=hidden, features=kept)
+
+    def run_layer(
+        self, s: Scratch, buffers: Buffers, index: int, layer: HostLayer, mixer: VerifyMixer
+    ) -> None:
+        """One layer over ``s.x``, in place."""
+        square = self.config.hidden_size * self.config.norm_eps
+        divide_by_length(s.x, square, s.dots, s.normed)
+        np.multiply(s.normed, layer.mixer_norm, out=s.normed)
+        if isinstance(layer.mixer, HostAttention):
+            self._run_attention(s, index, layer.mixer, mixer)
+        else:
+            self._run_delta(s, buffers, index, layer.mixer, mixer)
+        np.add(s.x, s.mixed, out=s.x)
+        divide_by_length(s.x, square, s.dots, s.normed)
+        np.multiply(s.normed, layer.mlp_norm, out=s.normed)
+        self._run_mlp(s, layer.mlp)
+        np.add(s.x, s.mixed, out=s.x)
+
+    def final(self, s: Scratch, weight: Floats) -> Tensor:
+        """The norm behind the last layer, [M, H]; a new tensor."""
+        hidden = torch.empty(s.x.shape)
+        normed: Floats = hidden.numpy()
+        square = self.config.hidden_size * self.config.norm_eps
+        divide_by_length(s.x, square, s.dots, normed)
+        np.multiply(normed, weight, out=normed)
+        return hidden
 
     def transition(
         self,
@@ -253,13 +252,29 @@ class HostStep:
         )
         return after, output
 
-    def _of_views(self, views: StateViews) -> Buffers:
+    def buffers_of(self, views: StateViews) -> Buffers:
+        """Those of a program's batches."""
         found = self._buffers.get(views)
         if found is None:
             found = self._buffers[views] = Buffers(self.config, self.panels)
         return found
 
-    def _product(self, matrix: Tensor) -> Product:
+    def layer(self, weights: LayerWeights) -> HostLayer:
+        """A decoder layer laid out for this kernel."""
+        mlp = weights.mlp
+        return HostLayer(
+            mixer_norm=weights.mixer_norm.numpy(),
+            mixer=self._attention(weights.mixer)
+            if isinstance(weights.mixer, AttentionWeights)
+            else self._delta(weights.mixer),
+            mlp_norm=weights.mlp_norm.numpy(),
+            mlp=mlp
+            if isinstance(mlp, MixtureWeights)
+            else HostMlp(self.product(mlp.gate_up), self.product(mlp.down)),
+        )
+
+    def product(self, matrix: Tensor) -> Product:
+        """A product with the matrix [O, I] laid out for this kernel."""
         return Product.of(matrix, blas=self.blas, panels=self.panels)
 
     def _attention(self, weights: AttentionWeights) -> HostAttention:
@@ -267,22 +282,23 @@ class HostStep:
         if self.blas:
             norm[: self.config.query_heads] *= self.config.head_dim**-0.5
         return HostAttention(
-            inputs=self._product(weights.inputs), norm=norm.numpy(), out=self._product(weights.out)
+            inputs=self.product(weights.inputs), norm=norm.numpy(), out=self.product(weights.out)
         )
 
     def _delta(self, weights: DeltaWeights) -> HostDelta:
         ones = torch.ones_like(weights.dt_bias)
         return HostDelta(
-            inputs=self._product(weights.inputs),
+            inputs=self.product(weights.inputs),
             conv=weights.conv.numpy(),
             sign=torch.cat((-ones, ones)).numpy(),
             bias=torch.cat((0 * ones, weights.dt_bias)).numpy(),
             rate=torch.cat((-ones, weights.decay_rate)).numpy(),
             norm=weights.norm.numpy(),
-            out=self._product(weights.out),
+            out=self.product(weights.out),
         )
 
-    def _load_tables(self, s: Scratch, mixer: VerifyMixer) -> None:
+    def load_tables(self, s: Scratch, mixer: VerifyMixer) -> None:
+        """The columns' rotary tables."""
         cos, sin = (table.numpy() for table in mixer.tables)
         np.copyto(s.cos[:, :, :, 0], cos)
         np.negative(sin, out=s.sin[:, :, :, 0])

@@ -23,10 +23,12 @@ from infernix_qwen3_5.layers import (
     attend_block,
     attend_last,
     gated_rms_norm,
+    mlp,
     rms_norm,
     rotate,
 )
-from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights
+from infernix_qwen3_5.mixture import MixtureWeights, mixture
+from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, LayerWeights
 
 #: Cosines and sines [N, W, 1, rotary_dim / 2].
 RotaryTables = tuple[Tensor, Tensor]
@@ -35,9 +37,13 @@ RotaryTables = tuple[Tensor, Tensor]
 RECORDS = ("column", "pair", "value", "gates")
 
 
+#: The draft layer's place among the layers.
+MTP = -1
+
+
 def state_name(layer: int, what: str) -> str:
     """The name of a layer's piece of state."""
-    return f"qwen3_5.layer{layer}.{what}"
+    return f"qwen3_5.mtp.{what}" if layer == MTP else f"qwen3_5.layer{layer}.{what}"
 
 
 @frozen(eq=False)
@@ -225,6 +231,21 @@ class VerifyMixer:
         # What a copy has that a view has not: the same alignment whatever the lanes.
         read = self.views.read_slot if self.deterministic else self.views.peek_slot
         return read(name, self.lanes)
+
+
+def run_layer(
+    mixer: PrefillMixer | VerifyMixer, index: int, layer: LayerWeights, x: Tensor, eps: float
+) -> Tensor:
+    """A decoder layer over the residual stream x [N, W, H]."""
+    normed = rms_norm(x, layer.mixer_norm, eps)
+    if isinstance(layer.mixer, AttentionWeights):
+        x = x + mixer.attention(index, layer.mixer, normed)
+    else:
+        x = x + mixer.delta(index, layer.mixer, normed)
+    normed = rms_norm(x, layer.mlp_norm, eps)
+    if isinstance(layer.mlp, MixtureWeights):
+        return x + mixture(normed, layer.mlp)
+    return x + mlp(normed, layer.mlp.gate_up, layer.mlp.down)
 
 
 def aligned(x: Tensor) -> Tensor:

@@ -106,3 +106,23 @@ def expected_shapes(
     for index, kind in enumerate(config.layer_types):
         shapes.update(layer_shapes(config, kind, f"{prefix}layers.{index}.", stacked))
     return shapes
+
+
+def mtp_shapes(
+    config: ModelConfig, prefix: str, *, stacked: bool = True
+) -> dict[str, tuple[int, ...]]:
+    """Every tensor of the draft layer below ``prefix``; embedding and output matrix are the model's.
+
+    Args:
+        config: Sizes.
+        prefix: Of all names.
+        stacked: See :func:`expected_shapes`.
+    """
+    size = config.hidden_size
+    return {
+        f"{prefix}fc.weight": (size, 2 * size),
+        f"{prefix}pre_fc_norm_embedding.weight": (size,),
+        f"{prefix}pre_fc_norm_hidden.weight": (size,),
+        f"{prefix}norm.weight": (size,),
+        **layer_shapes(config, FULL, f"{prefix}layers.0.", stacked),
+    }

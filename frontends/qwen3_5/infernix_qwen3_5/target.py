@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from attrs import frozen
 from torch import Tensor
 
-from infernix_core.errors import IntegrityError
+from infernix_core.errors import CheckpointError, IntegrityError
 from infernix_core.interfaces.model import (
     DraftHead,
     ForwardBatch,
@@ -23,10 +23,11 @@ from infernix_core.interfaces.model import (
 from infernix_qwen3_5.config import FULL, ModelConfig
 from infernix_qwen3_5.gated_delta import CHUNK, replay, transition
 from infernix_qwen3_5.host import HostStep
-from infernix_qwen3_5.layers import inverse_frequencies, mlp, rms_norm, rotary_tables
-from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, state_name
-from infernix_qwen3_5.mixture import MixtureWeights, mixture
-from infernix_qwen3_5.weights import AttentionWeights, ModelWeights
+from infernix_qwen3_5.layers import inverse_frequencies, rms_norm, rotary_tables
+from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, run_layer, state_name
+from infernix_qwen3_5.mtp import MtpHead
+from infernix_qwen3_5.mtp_weights import MtpSource
+from infernix_qwen3_5.weights import ModelWeights
 
 #: Most bytes of recurrent state that a verify on the CPU keeps after columns before the last: a fold that takes fewer
 #: columns reads its state there. Beyond that it computes the columns again.
@@ -82,6 +83,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         weights: On one device and in one dtype (norms, convolution and gates in float32).
         deterministic: See above.
         reference: Whether verifying is left to torch where there is a kernel for the device, too.
+        mtp: The checkpoint's draft layer, which is read when it is asked for.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         *,
         deterministic: bool = False,
         reference: bool = False,
+        mtp: MtpSource | None = None,
     ) -> None:
         self.config = config
         self.weights = weights
@@ -102,6 +105,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         self._state_bytes = 4 * config.value_heads * config.key_dim * config.value_dim
         self._state_bytes *= sum(kind != FULL for kind in config.layer_types)
         self._ahead: WeakKeyDictionary[StateViews, Ahead] = WeakKeyDictionary()
+        self._mtp = mtp
+        self._mtp_head: MtpHead | None = None
         names = ("final", *(f"block:{layer}" for layer in range(len(config.layer_types))))
         self.features: Mapping[str, int] = dict.fromkeys(names, config.hidden_size)
 
@@ -209,9 +214,19 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
 
     def draft_head(self, name: str) -> DraftHead | str:
         """See ``TargetModel``."""
-        if name == "mtp":
-            return "the checkpoint's MTP layer is not supported yet"
-        return f"Qwen3.5 checkpoints have no draft layer {name!r}"
+        if name != "mtp":
+            return f"Qwen3.5 checkpoints have no draft layer {name!r}"
+        if self._mtp_head is None:
+            if self._mtp is None:
+                return "the model was made without its checkpoint's MTP layer"
+            try:
+                weights = self._mtp.read()
+            except CheckpointError as error:
+                return str(error)
+            self._mtp_head = MtpHead(
+                self.config, weights, self.weights.embedding, self._tables, self._host
+            )
+        return self._mtp_head
 
     def _logits(self, hidden: Tensor) -> Tensor:
         if self._host is not None:
@@ -352,16 +367,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         kept: dict[str, Tensor] = {}
         x = F.embedding(ids, self.weights.embedding)
         for index, layer in enumerate(self.weights.layers):
-            normed = rms_norm(x, layer.mixer_norm, eps)
-            if isinstance(layer.mixer, AttentionWeights):
-                x = x + mixer.attention(index, layer.mixer, normed)
-            else:
-                x = x + mixer.delta(index, layer.mixer, normed)
-            normed = rms_norm(x, layer.mlp_norm, eps)
-            if isinstance(layer.mlp, MixtureWeights):
-                x = x + mixture(normed, layer.mlp)
-            else:
-                x = x + mlp(normed, layer.mlp.gate_up, layer.mlp.down)
+            x = run_layer(mixer, index, layer, x, eps)
             if f"block:{index}" in features:
                 kept[f"block:{index}"] = x
         hidden = rms_norm(x, self.weights.final_norm, eps)

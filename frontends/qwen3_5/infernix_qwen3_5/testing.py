@@ -19,7 +19,7 @@ from infernix_core.testing.checkpoints import (
     write_checkpoint,
 )
 from infernix_qwen3_5.config import FULL, LINEAR, parse_config
-from infernix_qwen3_5.shapes import expected_shapes
+from infernix_qwen3_5.shapes import expected_shapes, mtp_shapes
 from infernix_qwen3_5.tokenizer import END, FRAMING
 
 #: Control tokens: those that a decoder skips; the others are the family's framing.
@@ -28,7 +28,8 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 #: Pieces of JSON and a few words, so that tokens of several bytes meet constraints.
 WORDS = ('{"', '":', '",', ' "', '"}', "true", "false", "null", "the", " the", " answer", "user")
 
-#: The least value of an argument, where it is not 1.
+#: Arguments that are no integers; the least value of one, where it is not 1.
+UNCOUNTED = ("directory", "layer_types", "stacked_experts", "tied", "nested", "mtp", "dtype")
 LEAST = {"experts": 0, "padding_rows": 0, "conv_width": 2}
 
 TEMPLATE = """\
@@ -67,6 +68,7 @@ def random_checkpoint(
     context_length: int = 4096,
     tied: bool = False,
     nested: bool = False,
+    mtp: bool = False,
     dtype: torch.dtype | str = torch.float32,
     shards: int = 1,
     seed: int = 0,
@@ -101,6 +103,7 @@ def random_checkpoint(
         context_length: ``max_position_embeddings``.
         tied: Whether the output matrix is the embedding.
         nested: The form of released checkpoints, with a ``text_config``, or that of a text-only save.
+        mtp: Whether there is an MTP draft layer. It changes no other tensor.
         dtype: bfloat16, float16 or float32; a name does as well.
         shards: Weight files.
         seed: Other seeds give other weights.
@@ -148,6 +151,9 @@ def random_checkpoint(
         text["shared_expert_intermediate_size"] = shared_expert_size
     else:
         text["intermediate_size"] = intermediate_size
+    if mtp:
+        text["mtp_num_hidden_layers"] = 1
+        text["mtp_use_dedicated_embeddings"] = False
     class_prefix = "Qwen3_5Moe" if experts else "Qwen3_5"
     config = {"architectures": [f"{class_prefix}ForCausalLM"], **text}
     prefix = "model."
@@ -159,9 +165,10 @@ def random_checkpoint(
             "tie_word_embeddings": tied,
         }
         prefix = "model.language_model."
-    shapes = expected_shapes(
-        parse_config(config), prefix, "lm_head.weight", stacked=stacked_experts
-    )
+    parsed = parse_config(config)
+    shapes = expected_shapes(parsed, prefix, "lm_head.weight", stacked=stacked_experts)
+    if mtp:
+        shapes.update(mtp_shapes(parsed, "mtp.", stacked=stacked_experts))
     return write_checkpoint(
         directory,
         config,
@@ -192,7 +199,7 @@ def _check(given: dict[str, Any]) -> None:
         return ValueError(f"{name} is {given[name]!r}; expected {expected}")
 
     for name, value in given.items():
-        if name in ("directory", "layer_types", "stacked_experts", "tied", "nested", "dtype"):
+        if name in UNCOUNTED:
             continue
         if isinstance(value, bool) or not isinstance(value, int):
             raise wrong(name, "an integer")
@@ -249,7 +256,7 @@ def _initialiser(name: str) -> Initialiser:
         return normal(0.5)
     if name.endswith("linear_attn.norm.weight"):
         return normal(0.3, mean=1.0)
-    if name.endswith("norm.weight"):
+    if name.endswith(("norm.weight", "norm_embedding.weight", "norm_hidden.weight")):
         return normal(0.3)
     outputs = ("o_proj.weight", "out_proj.weight", "down_proj.weight", "down_proj")
     return fan_in(0.5 if name.endswith(outputs) else 1.0)

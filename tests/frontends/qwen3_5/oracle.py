@@ -15,6 +15,7 @@ from infernix_core.checkpoint_tensors import CheckpointTensors
 from infernix_core.engine.state import LaneState
 from infernix_core.interfaces.model import ForwardBatch, StepKind, StepOutput
 from infernix_qwen3_5.config import ModelConfig, parse_config
+from infernix_qwen3_5.mtp_weights import MtpSource
 from infernix_qwen3_5.target import Qwen3_5Target
 from infernix_qwen3_5.weights import load_weights
 
@@ -189,7 +190,8 @@ def load_target(
     config: ModelConfig = parse_config(read_json_object(directory / "config.json"))
     tensors = CheckpointTensors.scan(directory)
     weights = load_weights(tensors, config, torch.device("cpu"), torch.float32)
-    return Qwen3_5Target(config, weights, deterministic=deterministic, reference=reference)
+    mtp = MtpSource.of(tensors, config, torch.device("cpu"), torch.float32)
+    return Qwen3_5Target(config, weights, deterministic=deterministic, reference=reference, mtp=mtp)
 
 
 @define
