@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from attrs import evolve, frozen
 from torch import Tensor
+from torch.nn.functional import pad
 
+from infernix_core.errors import IntegrityError
 from infernix_core.interfaces.model import StateSpec, StateViews
 from infernix_core.interfaces.speculative import (
     BoundBackend,
@@ -24,6 +26,10 @@ class CopyFirst:
     A row takes the copy where it is longer than what the drafter gives, and never parts of both. A copy that no
     drafts of the drafter can match spares it the work; it takes part in the round nevertheless, so its state moves
     on with the row.
+
+    Drafts that were drawn from q are kept, however few: where a drafter stops may follow from what it drew, and
+    to drop some draws for their values would bias the others. A longer copy takes their place where it is longer than
+    any drafts could be, or there are none.
 
     Args:
         copies: One-hot drafts.
@@ -62,6 +68,8 @@ class CopyFirst:
         """See ``BoundBackend``."""
         asked = [evolve(row, limit=min(row.limit, self.copies.width)) for row in rows]
         copied = self.copies.propose(asked, views)
+        if copied.distribution is not None:
+            raise IntegrityError("copies are certain, and these come with a distribution")
         most = [min(row.limit, self.drafter.width) for row in rows]
         # Who cannot win is not asked to draft.
         limits = [
@@ -69,17 +77,22 @@ class CopyFirst:
         ]
         asked = [evolve(row, limit=limit) for row, limit in zip(rows, limits, strict=True)]
         drafted = self.drafter.propose(asked, views)
-        taken = [copy > draft for copy, draft in zip(copied.extents, drafted.extents, strict=True)]
+        drawn = _drawn(drafted)
+        taken = [
+            copy > draft and not (draft and drawn[row])
+            for row, (copy, draft) in enumerate(zip(copied.extents, drafted.extents, strict=True))
+        ]
         if not any(taken):
             return drafted
-        extents = tuple(
-            copied.extents[row] if copy else drafted.extents[row] for row, copy in enumerate(taken)
-        )
-        ids = torch.zeros((len(rows), max(extents)), dtype=torch.int64)
-        for row, extent in enumerate(extents):
-            source = copied if taken[row] else drafted
-            ids[row, :extent] = source.ids[row, :extent]
-        return Proposal(ids, extents, _without(drafted.distribution, taken, max(extents)))
+        sources = [copied if copy else drafted for copy in taken]
+        extents = tuple(source.extents[row] for row, source in enumerate(sources))
+        width = max(extents)
+        ids = torch.zeros((len(rows), width), dtype=torch.int64)
+        for row, (source, extent) in enumerate(zip(sources, extents, strict=True)):
+            # A proposal narrower than it says is an error here; assigned, one column would be repeated.
+            ids[row, :extent] = source.ids[row].narrow(0, 0, extent)
+        kept = tuple(flag and not copy for flag, copy in zip(drawn, taken, strict=True))
+        return Proposal(ids, extents, _of_rows(drafted.distribution, kept, width))
 
     def prepare_commit(
         self, counts: Sequence[int], features: Mapping[str, Tensor], views: StateViews
@@ -111,19 +124,21 @@ class CopyFirst:
             each.release(lane)
 
 
-def _without(
-    distribution: DraftDistribution | None, copied: Sequence[bool], width: int
+def _drawn(proposal: Proposal) -> tuple[bool, ...]:
+    """Per row, whether its drafts were drawn from q."""
+    if proposal.distribution is None:
+        return (False,) * len(proposal.extents)
+    return proposal.distribution.sampled or (True,) * len(proposal.extents)
+
+
+def _of_rows(
+    distribution: DraftDistribution | None, rows: tuple[bool, ...], width: int
 ) -> DraftDistribution | None:
-    """The distribution of the rows that were not copied, wide enough for those that were."""
-    if distribution is None:
+    """The distribution for some rows alone, of ``width`` drafts: a copy may be wider than all that was drawn."""
+    if distribution is None or not any(rows):
         return None
-    sampled = distribution.sampled or (True,) * len(copied)
-    missing = width - distribution.ids.shape[1]
-    ids, probabilities = distribution.ids, distribution.probabilities
-    if missing > 0:
-        rows, _, candidates = ids.shape
-        ids = torch.cat((ids, ids.new_zeros(rows, missing, candidates)), dim=1)
-        nothing = probabilities.new_zeros(rows, missing, candidates)
-        probabilities = torch.cat((probabilities, nothing), dim=1)
-    flags = tuple(drawn and not copy for drawn, copy in zip(sampled, copied, strict=True))
-    return DraftDistribution(ids[:, :width], probabilities[:, :width], flags)
+    # Whoever reads q does so within the extents of these rows, which the missing columns are beyond.
+    missing = max(width - distribution.ids.shape[1], 0)
+    ids = pad(distribution.ids, (0, 0, 0, missing))[:, :width]
+    probabilities = pad(distribution.probabilities, (0, 0, 0, missing))[:, :width]
+    return DraftDistribution(ids, probabilities, rows)

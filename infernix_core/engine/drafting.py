@@ -48,18 +48,8 @@ def check_drafting(options: EngineOptions) -> None:
             f"the backend {NGRAM} copies already",
             "give its number of drafts as draft_tokens",
         )
-    if options.spec is not None:
-        return
-    if options.ngram_draft_tokens:
-        raise _refused(
-            "ngram_draft_tokens",
-            "copies go in front of another backend's drafts, and none is chosen",
-            f"choose one with spec, or copy alone: spec {NGRAM} and its number as draft_tokens",
-        )
-    if options.drafter is not None:
-        raise _refused(
-            "drafter", "no speculative backend is chosen that could use it", "choose one with spec"
-        )
+    if options.spec is None:
+        _check_without_backend(options)
 
 
 def bind_drafter(
@@ -80,13 +70,25 @@ def bind_drafter(
         PluginError: A backend fails.
     """
     if backend is None:
-        if options.draft_tokens:
-            raise _refused(
-                "draft_tokens",
-                f"{options.draft_tokens} draft tokens need a speculative backend",
-                "choose one with spec",
-            )
+        _check_without_backend(options)
         return None
+    copying = None
+    if options.ngram_draft_tokens:
+        if copier is None:
+            raise _refused(
+                "ngram_draft_tokens",
+                "the engine is made with nothing that copies",
+                f"give a copier, such as the backend {NGRAM}",
+            )
+        copies = DraftSetup(
+            lanes=options.lanes,
+            drafts=options.ngram_draft_tokens,
+            capacity=capacity,
+            deterministic=options.deterministic,
+            min_match=options.ngram_min_match,
+        )
+        # Before the other one, which may have much to load.
+        copying = _bound(copier, target, vocabulary, copies, "ngram_draft_tokens")
     setup = DraftSetup(
         lanes=options.lanes,
         drafts=options.draft_tokens,
@@ -95,20 +97,30 @@ def bind_drafter(
         checkpoint=checkpoint,
         drafter=options.drafter,
         min_match=options.ngram_min_match,
-        copies=options.ngram_draft_tokens if copier is not None else 0,
+        copies=options.ngram_draft_tokens,
     )
     drafter = _bound(backend, target, vocabulary, setup)
-    if copier is None or not options.ngram_draft_tokens:
-        return drafter
-    copies = DraftSetup(
-        lanes=options.lanes,
-        drafts=options.ngram_draft_tokens,
-        capacity=capacity,
-        deterministic=options.deterministic,
-        min_match=options.ngram_min_match,
-    )
-    copying = _bound(copier, target, vocabulary, copies, "ngram_draft_tokens")
-    return Drafter.of(CopyFirst(copying.bound, drafter.bound))
+    return drafter if copying is None else Drafter.of(CopyFirst(copying.bound, drafter.bound))
+
+
+def _check_without_backend(options: EngineOptions) -> None:
+    """Refuses what only a backend could do."""
+    if options.ngram_draft_tokens:
+        raise _refused(
+            "ngram_draft_tokens",
+            "copies go in front of another backend's drafts, and none is chosen",
+            f"choose one with spec, or copy alone: spec {NGRAM} and its number as draft_tokens",
+        )
+    if options.draft_tokens:
+        raise _refused(
+            "draft_tokens",
+            f"{options.draft_tokens} draft tokens need a speculative backend",
+            "choose one with spec",
+        )
+    if options.drafter is not None:
+        raise _refused(
+            "drafter", "no speculative backend is chosen that could use it", "choose one with spec"
+        )
 
 
 def _bound(

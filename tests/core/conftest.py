@@ -30,6 +30,7 @@ def make_engine() -> Iterator[Callable[..., Engine]]:
             *,
             provider: Any = PlainProvider,
             backend: Any = None,
+            copier: Any = None,
             policy: Any = None,
             sampler: Any = None,
             **options: Any,
@@ -43,6 +44,7 @@ def make_engine() -> Iterator[Callable[..., Engine]]:
                     if sampler is not None
                     else next(iter(infernix_samplers())).create(),
                     backend=backend,
+                    copier=copier,
                     policy=policy,
                     options=EngineOptions(**options),
                 )
