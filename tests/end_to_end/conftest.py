@@ -28,12 +28,19 @@ def toy_engine() -> Iterator[Any]:
     """Makes engines over the toy model with the real mask provider and sampler."""
     with ExitStack() as stack:
 
-        def make(model: ToyModel | None = None, *, backend: Any = None, **options: Any) -> Engine:
+        def make(
+            model: ToyModel | None = None,
+            *,
+            backend: Any = None,
+            copier: Any = None,
+            **options: Any,
+        ) -> Engine:
             engine = Engine(
                 model if model is not None else ToyModel.make(),
                 mask_provider=next(iter(infernix_mask_providers())).create,
                 sampler=next(iter(infernix_samplers())).create(),
                 backend=backend,
+                copier=copier,
                 options=EngineOptions(**options),
             )
             return stack.enter_context(engine)
