@@ -118,7 +118,9 @@ def ask(engine: Engine, text: str, schema: Any, seed: int, **options: Any) -> An
     messages = [{"role": "user", "content": text}]
     prompt = engine.prepare(PromptInput(messages=messages, enable_thinking=False))
     sampling = SamplingOptions(seed=seed, temperature=(0.0, 1.0)[seed % 2])
-    request = RequestOptions(constraint=JsonSchema.of(schema), sampling=sampling, **options)
+    # Without blanks, of which a model that is made to say something else could write any number.
+    constraint = JsonSchema.of(schema, compact=True)
+    request = RequestOptions(constraint=constraint, sampling=sampling, **options)
     return engine.submit(prompt, request)
 
 
