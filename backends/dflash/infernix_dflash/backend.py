@@ -14,9 +14,18 @@ NAME = "dflash"
 
 
 class DFlashBackend:
-    """Implements ``SpeculativeBackend``."""
+    """Implements ``SpeculativeBackend``.
+
+    Args:
+        reference: Whether torch computes also where there is a faster way for the device.
+    """
+
+    def __init__(self, *, reference: bool = False) -> None:
+        self.reference = reference
 
     def bind(self, target: TargetModel, vocabulary: Vocabulary, setup: DraftSetup) -> BoundBackend:
         """See ``SpeculativeBackend``."""
-        opened = open_drafter(NAME, target, setup, parse_config, expected_shapes)
+        opened = open_drafter(
+            NAME, target, setup, parse_config, expected_shapes, reference=self.reference
+        )
         return opened.bound(target, setup, Largest(Candidates(target, vocabulary)))

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from infernix_core.interfaces.model import StateViews
+from infernix_core.interfaces.model import StateViews, TargetModel
 from infernix_dflash.config import DrafterConfig
 from infernix_dflash.context import Context
 from infernix_dflash.layers import Rotary, attend, mlp, norm_and_rotate, rms_norm, unseen
@@ -17,6 +17,31 @@ from infernix_dflash.weights import DrafterWeights, LayerWeights
 
 #: The two sublayers of a layer.
 ATTENTION, MLP = 0, 1
+
+
+class BlockForward(Protocol):
+    """The draft layers over blocks of an anchor and K masks."""
+
+    def run(
+        self,
+        anchors: Sequence[int],
+        drafts: int,
+        lanes: Sequence[int],
+        starts: Sequence[int],
+        views: StateViews,
+    ) -> Tensor:
+        """The normed hiddens of the masks.
+
+        Args:
+            anchors: The token of each row.
+            drafts: K.
+            lanes: The sequence of each row.
+            starts: Position of each anchor: as many positions as the row's context has.
+            views: The program's state.
+
+        Returns:
+            [N, K, H], what the target's ``lm_head`` takes.
+        """
 
 
 class Around(Protocol):
@@ -36,7 +61,7 @@ class Around(Protocol):
 
 
 class Block:
-    """The draft layers over blocks of 1 + K rows.
+    """The draft layers over blocks of 1 + K rows; implements :class:`BlockForward` on any device.
 
     The block's own keys and values are temporary. All B rows run whatever a row's limit is, since they see each
     other: a shorter block would give other drafts.
@@ -46,6 +71,7 @@ class Block:
         weights: See ``DrafterWeights``.
         context: The state.
         rotary: Positions.
+        target: Gives embeddings.
         around: See :class:`Around`; ``None`` leaves the sublayers as they are.
     """
 
@@ -55,34 +81,34 @@ class Block:
         weights: DrafterWeights,
         context: Context,
         rotary: Rotary,
+        target: TargetModel,
         around: Around | None = None,
     ) -> None:
         self.config = config
         self.weights = weights
         self.context = context
         self.rotary = rotary
+        self.target = target
         self.around = around
 
     def run(
-        self, x: Tensor, lanes: Sequence[int], starts: Sequence[int], views: StateViews
+        self,
+        anchors: Sequence[int],
+        drafts: int,
+        lanes: Sequence[int],
+        starts: Sequence[int],
+        views: StateViews,
     ) -> Tensor:
-        """The normed hiddens of the masks.
-
-        Args:
-            x: Embeddings [N, 1 + K, H] of anchor and masks.
-            lanes: The sequence of each row.
-            starts: Position of each anchor: as many positions as the row's context has.
-            views: The program's state.
-
-        Returns:
-            [N, K, H], what the target's ``lm_head`` takes.
-        """
-        eps, width = self.config.norm_eps, x.shape[1]
+        """See :class:`BlockForward`."""
+        eps, width = self.config.norm_eps, 1 + drafts
+        masks = [self.config.mask_token_id] * drafts
+        ids = torch.tensor([[anchor, *masks] for anchor in anchors], device=self.target.device)
+        x = self.target.embed(ids)
+        if self.config.embedding_scale != 1:
+            x = x * self.config.embedding_scale
         tables = self.rotary.upto(max(starts) + width)
         first = torch.tensor(list(starts), device=x.device).unsqueeze(1)
         tables = tables[:, first + torch.arange(width, device=x.device)]
-        if self.config.embedding_scale != 1:
-            x = x * self.config.embedding_scale
         for index, layer in enumerate(self.weights.layers):
             normed = rms_norm(x, layer.attention_norm, eps)
             normed, kept = self._prepare(index, ATTENTION, normed)

@@ -52,14 +52,29 @@ class Candidates:
         forbidden = vocabulary.ids(TokenClass.FORBIDDEN)
         self.count = vocabulary.size - len(forbidden)
         self._forbidden = torch.tensor(forbidden, dtype=torch.int64, device=target.device)
+        self._generable = np.ones(vocabulary.size, dtype=bool)
+        self._generable[list(forbidden)] = False
 
     def logits(self, hidden: Tensor) -> Tensor:
         """float32 [R, V] of hidden [R, H]; what may not be drafted has -inf."""
-        # The target's may be a buffer, and is not ours to change.
-        logits = self.target.lm_head(hidden)[:, : self.size].clone()
+        logits = self.target.lm_head(hidden)[:, : self.size]
         if len(self._forbidden):
-            logits[:, self._forbidden] = float("-inf")
+            logits = logits.index_fill(1, self._forbidden, float("-inf"))
         return logits
+
+    def best(self, hidden: Tensor) -> list[int]:
+        """The largest logit of each of hidden [R, H], ties to the smaller id."""
+        logits = self.target.lm_head(hidden)[:, : self.size]
+        if logits.device.type == "cpu":
+            # Mostly the largest of all may be drafted, and nothing has to be copied.
+            ids = logits.numpy().argmax(axis=-1)
+            if self._generable[ids].all():
+                found: list[int] = ids.tolist()
+                return found
+        if len(self._forbidden):
+            logits = logits.index_fill(1, self._forbidden, float("-inf"))
+        found = logits.argmax(dim=-1).tolist()
+        return found
 
 
 class Largest:
@@ -75,9 +90,11 @@ class Largest:
     def choose(self, rows: Sequence[DraftRow], hidden: Tensor) -> list[RowDrafts]:
         """See :class:`Choice`."""
         count, drafts = hidden.shape[:2]
-        logits = self.candidates.logits(hidden.reshape(count * drafts, -1))
-        ids = logits.argmax(dim=-1).view(count, drafts).tolist()
-        return [RowDrafts(tuple(best[: row.limit])) for row, best in zip(rows, ids, strict=True)]
+        ids = self.candidates.best(hidden.reshape(count * drafts, -1))
+        return [
+            RowDrafts(tuple(ids[at * drafts : at * drafts + row.limit]))
+            for at, row in enumerate(rows)
+        ]
 
 
 def as_proposal(drafted: Sequence[RowDrafts], width: int) -> Proposal:

@@ -60,9 +60,19 @@ class Context:
     def write(
         self, lane: int, start: int, features: Mapping[str, Tensor], count: int, views: StateViews
     ) -> None:
-        """Keys and values of ``count`` positions from ``start`` on, of features [>= count, width] by name."""
-        joined = torch.cat([features[name][:count] for name in self.names], dim=-1)
-        self.write_rows([(lane, start, count)], joined, views)
+        """Keys and values of ``count`` positions from ``start`` on, of features [count, width] by name."""
+        rows = {name: features[name].unsqueeze(0) for name in self.names}
+        self.write_rows([(lane, start, count)], self.gather(rows, [count]), views)
+
+    def gather(self, features: Mapping[str, Tensor], counts: Sequence[int]) -> Tensor:
+        """The first ``counts[n]`` columns of each row n of features [B, W, width], side by side: [T, F]."""
+        return torch.cat(
+            [
+                torch.cat([features[name][row, :count] for name in self.names], dim=-1)
+                for row, count in enumerate(counts)
+                if count
+            ]
+        )
 
     def write_rows(
         self, rows: Sequence[tuple[int, int, int]], features: Tensor, views: StateViews

@@ -9,9 +9,9 @@ from attrs import evolve
 from torch import Tensor
 
 from infernix_core.errors import IntegrityError
-from infernix_core.interfaces.model import StateSpec, StateViews, TargetModel
+from infernix_core.interfaces.model import StateSpec, StateViews
 from infernix_core.interfaces.speculative import DraftRow, Proposal
-from infernix_dflash.block import Block
+from infernix_dflash.block import BlockForward
 from infernix_dflash.choice import Choice, RowDrafts, as_proposal
 from infernix_dflash.context import Context
 
@@ -23,35 +23,27 @@ class BlockDrafter:
     nothing has to be undone, and a proposal is a function of the committed history.
 
     Args:
-        target: Gives embeddings.
         context: The state.
         block: The forward.
         choice: From its hiddens to drafts.
         width: K: each block is an anchor and so many masks.
-        mask_token_id: The masks' row of the target's embedding.
         deterministic: Compute each row alone, so that its bits do not depend on the others.
     """
 
     def __init__(
         self,
-        target: TargetModel,
         context: Context,
-        block: Block,
+        block: BlockForward,
         choice: Choice,
         *,
         width: int,
-        mask_token_id: int,
         deterministic: bool = False,
     ) -> None:
         self.width = width
-        self._target = target
         self._context = context
         self._block = block
         self._choice = choice
         self._deterministic = deterministic
-        self._ids = torch.full(
-            (1, 1 + width), mask_token_id, dtype=torch.int64, device=target.device
-        )
         self._open: tuple[tuple[int, int], ...] | None = None
 
     def states(self) -> Sequence[StateSpec]:
@@ -88,11 +80,10 @@ class BlockDrafter:
 
     @torch.inference_mode()
     def _draft(self, rows: Sequence[DraftRow], views: StateViews) -> list[RowDrafts]:
-        ids = self._ids.repeat(len(rows), 1)
-        ids[:, 0] = torch.tensor([row.history[-1] for row in rows])
+        anchors = [row.history[-1] for row in rows]
         lanes = [row.lane for row in rows]
         starts = [len(row.history) - 1 for row in rows]
-        hidden = self._block.run(self._target.embed(ids), lanes, starts, views)
+        hidden = self._block.run(anchors, self.width, lanes, starts, views)
         return self._choice.choose(rows, hidden)
 
     @torch.inference_mode()
@@ -109,16 +100,7 @@ class BlockDrafter:
         ]
         if not rows:
             return
-        live = [index for index, count in enumerate(counts) if count]
-        joined = torch.cat(
-            [
-                torch.cat(
-                    [features[name][index, : counts[index]] for name in self._context.names], -1
-                )
-                for index in live
-            ]
-        )
-        self._context.write_rows(rows, joined, views)
+        self._context.write_rows(rows, self._context.gather(features, counts), views)
 
     def commit(self) -> None:
         """See ``BoundBackend``."""

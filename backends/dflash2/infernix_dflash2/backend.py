@@ -9,6 +9,7 @@ from infernix_dflash.choice import Candidates
 from infernix_dflash.opening import open_drafter
 from infernix_dflash2.config import parse_config
 from infernix_dflash2.convolutions import Convolutions
+from infernix_dflash2.host import HostConvolutions
 from infernix_dflash2.selector import Selector
 from infernix_dflash2.weights import expected_shapes, load_convolutions, load_selector
 
@@ -16,13 +17,24 @@ NAME = "dflash2"
 
 
 class DFlash2Backend:
-    """Implements ``SpeculativeBackend``."""
+    """Implements ``SpeculativeBackend``.
+
+    Args:
+        reference: Whether torch computes also where there is a faster way for the device.
+    """
+
+    def __init__(self, *, reference: bool = False) -> None:
+        self.reference = reference
 
     def bind(self, target: TargetModel, vocabulary: Vocabulary, setup: DraftSetup) -> BoundBackend:
         """See ``SpeculativeBackend``."""
-        opened = open_drafter(NAME, target, setup, parse_config, expected_shapes)
-        convolutions = Convolutions(opened.config, load_convolutions(opened.tensors, opened.config))
-        selector = Selector(
-            opened.config, load_selector(opened.tensors), Candidates(target, vocabulary)
+        opened = open_drafter(
+            NAME, target, setup, parse_config, expected_shapes, reference=self.reference
         )
-        return opened.bound(target, setup, selector, convolutions)
+        config = opened.config
+        convolutions = load_convolutions(opened.tensors, config)
+        selector = Selector(config, load_selector(opened.tensors), Candidates(target, vocabulary))
+        if opened.on_host:
+            around = HostConvolutions(config, convolutions)
+            return opened.bound(target, setup, selector, host_around=around)
+        return opened.bound(target, setup, selector, Convolutions(config, convolutions))

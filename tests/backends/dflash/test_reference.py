@@ -32,7 +32,14 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def make(directory: Path, shape: str, seed: int = 0, **options: Any) -> Rounds:
+@pytest.fixture(params=["host", "torch"])
+def backend(request: pytest.FixtureRequest) -> DFlashBackend:
+    return DFlashBackend(reference=request.param == "torch")
+
+
+def make(
+    backend: DFlashBackend, directory: Path, shape: str, seed: int = 0, **options: Any
+) -> Rounds:
     random_drafter(
         directory,
         hidden_size=HIDDEN,
@@ -42,7 +49,7 @@ def make(directory: Path, shape: str, seed: int = 0, **options: Any) -> Rounds:
         **SHAPES[shape],
     )
     target = MatrixTarget(ROWS, HIDDEN, BLOCKS)
-    return Rounds(DFlashBackend(), target, vocabulary(SIZE, (3, 30)), directory, **options)
+    return Rounds(backend, target, vocabulary(SIZE, (3, 30)), directory, **options)
 
 
 def expected(rounds: Rounds, lane: int, hidden: torch.Tensor) -> list[int]:
@@ -64,8 +71,10 @@ def expected(rounds: Rounds, lane: int, hidden: torch.Tensor) -> list[int]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_drafts_are_those_of_the_definition(shape: str, tmp_path: Path) -> None:
-    rounds = make(tmp_path, shape, drafts=5)
+def test_drafts_are_those_of_the_definition(
+    backend: DFlashBackend, shape: str, tmp_path: Path
+) -> None:
+    rounds = make(backend, tmp_path, shape, drafts=5)
     rng = random.Random(shape)
     draw = lambda count: rng.choices(range(SIZE), k=count)  # noqa: E731
     for lane, (length, cuts) in enumerate([(1, ()), (4, (1,)), (14, (4, 5))]):
@@ -94,16 +103,15 @@ def test_drafts_are_those_of_the_definition(shape: str, tmp_path: Path) -> None:
     assert drafts == expected(rounds, 0, rounds.target.hiddens.pop())
 
 
-def test_the_window_ends_where_it_says(tmp_path: Path) -> None:
+def test_the_window_ends_where_it_says(backend: DFlashBackend, tmp_path: Path) -> None:
     """A position W - 1 away counts, one W away does not."""
-    rounds = make(tmp_path, "sliding, causal", drafts=1)
+    rounds = make(backend, tmp_path, "sliding, causal", drafts=1)
     rounds.start(0, range(12))
     context = rounds.bound._context  # type: ignore[attr-defined]
 
     def hidden() -> torch.Tensor:
-        ids = torch.tensor([[11, ROWS - 1]])
         block = rounds.bound._block  # type: ignore[attr-defined]
-        return block.run(rounds.target.embed(ids), [0], [11], rounds.state)
+        return block.run([11], 1, [0], [11], rounds.state).clone()
 
     before = hidden()
     for position, changes in [(6, False), (7, True), (10, True)]:
@@ -115,12 +123,12 @@ def test_the_window_ends_where_it_says(tmp_path: Path) -> None:
         pages.copy_(kept)
 
 
-def test_every_number_of_drafts_is_its_own_case(tmp_path: Path) -> None:
+def test_every_number_of_drafts_is_its_own_case(backend: DFlashBackend, tmp_path: Path) -> None:
     random_drafter(tmp_path, hidden_size=HIDDEN, vocab_size=ROWS, target_layers=BLOCKS)
     target = MatrixTarget(ROWS, HIDDEN, BLOCKS)
     seen = set()
     for drafts in (1, 2, 7, 15):
-        rounds = Rounds(DFlashBackend(), target, vocabulary(SIZE), tmp_path, drafts=drafts)
+        rounds = Rounds(backend, target, vocabulary(SIZE), tmp_path, drafts=drafts)
         rounds.start(0, range(9))
         reference = Reference(tmp_path, target.embedding, target.head)
         logits = reference.logits(rounds.joined(0, [1, 3]), 8, drafts)[:, :SIZE]
@@ -147,8 +155,8 @@ def test_without_a_number_it_drafts_its_own_block(tmp_path: Path) -> None:
         assert Rounds(DFlashBackend(), target, vocabulary(SIZE), directory).bound.width == width
 
 
-def test_ties_go_to_the_smaller_id(tmp_path: Path) -> None:
-    rounds = make(tmp_path, "grouped", drafts=4)
+def test_ties_go_to_the_smaller_id(backend: DFlashBackend, tmp_path: Path) -> None:
+    rounds = make(backend, tmp_path, "grouped", drafts=4)
     rounds.start(0, range(6))
     first = rounds.look([0]).ids[0]
     rounds.target.head[5] = rounds.target.head[first[0]]
@@ -164,8 +172,7 @@ def test_other_dtypes(dtype: torch.dtype, tmp_path: Path) -> None:
     rounds = Rounds(DFlashBackend(), target, vocabulary(SIZE), tmp_path, drafts=3)
     rounds.start(0, range(9))
     assert {spec.dtype for spec in rounds.bound.states()} == {dtype}
-    ids = torch.tensor([[8, *[ROWS - 1] * 3]])
-    hidden = rounds.bound._block.run(target.embed(ids), [0], [8], rounds.state)  # type: ignore[attr-defined]
+    hidden = rounds.bound._block.run([8], 3, [0], [8], rounds.state)  # type: ignore[attr-defined]
     assert hidden.dtype == dtype
     reference = Reference(tmp_path, target.embedding, target.head)
     exact = reference.hiddens(rounds.joined(0, [1, 3]), 8, 3)
@@ -176,7 +183,7 @@ def test_other_dtypes(dtype: torch.dtype, tmp_path: Path) -> None:
 def test_tensor_names_of_other_files(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    rounds = make(tmp_path / "own", "grouped", drafts=5)
+    rounds = make(DFlashBackend(), tmp_path / "own", "grouped", drafts=5)
     other = tmp_path / "other"
     other.mkdir()
     tensors = load_file(tmp_path / "own" / "model.safetensors")

@@ -36,12 +36,15 @@ SIZES: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module", params=["dflash", "dflash2"])
+@pytest.fixture(scope="module", params=["dflash", "dflash2", "dflash torch", "dflash2 torch"])
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     directory: Path = tmp_path_factory.mktemp(request.param)
-    if request.param == "dflash":
-        return DFlashBackend(), random_dflash(directory, **SIZES)
-    return DFlash2Backend(), random_drafter(directory, group=16, rank=64, **SIZES)
+    kind, _, kernel = request.param.partition(" ")
+    if kind == "dflash":
+        return DFlashBackend(reference=bool(kernel)), random_dflash(directory, **SIZES)
+    return DFlash2Backend(reference=bool(kernel)), random_drafter(
+        directory, group=16, rank=64, **SIZES
+    )
 
 
 def rounds_of(case: Any) -> Rounds:

@@ -31,10 +31,15 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def make(directory: Path, shape: dict[str, Any], **options: Any) -> Rounds:
+@pytest.fixture(params=["host", "torch"])
+def backend(request: pytest.FixtureRequest) -> DFlash2Backend:
+    return DFlash2Backend(reference=request.param == "torch")
+
+
+def make(backend: DFlash2Backend, directory: Path, shape: dict[str, Any], **options: Any) -> Rounds:
     random_drafter(directory, hidden_size=HIDDEN, vocab_size=ROWS, target_layers=BLOCKS, **shape)
     target = MatrixTarget(ROWS, HIDDEN, BLOCKS)
-    return Rounds(DFlash2Backend(), target, vocabulary(SIZE, FORBIDDEN), directory, **options)
+    return Rounds(backend, target, vocabulary(SIZE, FORBIDDEN), directory, **options)
 
 
 class Defined(Reference):
@@ -81,8 +86,10 @@ def expected(rounds: Rounds, lane: int, hidden: torch.Tensor) -> list[int]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_drafts_are_those_of_the_definition(shape: str, tmp_path: Path) -> None:
-    rounds = make(tmp_path, SHAPES[shape], drafts=5)
+def test_drafts_are_those_of_the_definition(
+    backend: DFlash2Backend, shape: str, tmp_path: Path
+) -> None:
+    rounds = make(backend, tmp_path, SHAPES[shape], drafts=5)
     rng = random.Random(shape)
     draw = lambda count: rng.choices(range(SIZE), k=count)  # noqa: E731
     for lane, (length, cuts) in enumerate([(1, ()), (4, (1,)), (12, (4, 5))]):
@@ -109,8 +116,12 @@ def test_drafts_are_those_of_the_definition(shape: str, tmp_path: Path) -> None:
     assert drafts == expected(rounds, 0, rounds.target.hiddens.pop())
 
 
-def test_candidates_and_scores_are_those_of_the_definition(tmp_path: Path) -> None:
-    rounds = make(tmp_path, {"output_multiplier": 0.7, "softcap": 3.0, "top_k": 5}, drafts=3)
+def test_candidates_and_scores_are_those_of_the_definition(
+    backend: DFlash2Backend, tmp_path: Path
+) -> None:
+    rounds = make(
+        backend, tmp_path, {"output_multiplier": 0.7, "softcap": 3.0, "top_k": 5}, drafts=3
+    )
     for lane, length in enumerate((2, 9)):
         rounds.start(lane, range(length))
     ids, scores = rounds.bound._choice.scores(  # type: ignore[attr-defined]
@@ -164,9 +175,9 @@ def test_without_its_additions_it_is_dflash(options: dict[str, Any], tmp_path: P
             each.settle([2, 0, 1], [rng.randint(0, 4) for _ in range(3)], rng)
 
 
-def test_convolutions_keep_to_their_block(tmp_path: Path) -> None:
+def test_convolutions_keep_to_their_block(backend: DFlash2Backend, tmp_path: Path) -> None:
     """A row's drafts are the same alone, beside others, and after other blocks."""
-    rounds = make(tmp_path, {"taps": 3}, drafts=6)
+    rounds = make(backend, tmp_path, {"taps": 3}, drafts=6)
     for lane, length in enumerate((3, 8, 5)):
         rounds.start(lane, range(length))
     for lane in range(3):
