@@ -84,13 +84,21 @@ class Context:
             features: [T, F], those of the rows one after the other.
             views: The program's state.
         """
+        if len(rows) == 1 and not self.deterministic and rows[0][2] <= PIECE:
+            ((lane, start, count),) = rows
+            self._store(lane, start, self._pairs(features, range(start, start + count)), views)
+            return
         places = [(lane, start + offset) for lane, start, count in rows for offset in range(count)]
         step = 1 if self.deterministic else PIECE
         for at in range(0, len(places), step):
             piece, part = places[at : at + step], features[at : at + step]
             # A copy lies at the alignment of all tensors: BLAS libraries may order a sum by it.
             part = part.clone() if self.deterministic else part
-            pairs = self._pairs(part, [position for _, position in piece])
+            lane, first = piece[0]
+            positions: Sequence[int] = [position for _, position in piece]
+            if piece == [(lane, first + index) for index in range(len(piece))]:
+                positions = range(first, first + len(piece))
+            pairs = self._pairs(part, positions)
             begin = 0
             for end in range(1, len(piece) + 1):
                 # A run of one lane's positions goes in one write.
@@ -100,14 +108,14 @@ class Context:
                     begin = end
 
     def _pairs(self, features: Tensor, positions: Sequence[int]) -> Tensor:
-        """[T, layers, 2, Nkv, D] of features [T, F] at these positions."""
+        """[T, layers, 2, Nkv, D] of features [T, F] at these positions; a range where they follow each other."""
         c, w = self.config, self.weights
         hidden = rms_norm(F.linear(features, w.fc), w.norm, c.norm_eps)
         shape = (len(positions), c.layers, 2, c.kv_heads, c.head_dim)
         keys, values = F.linear(hidden, w.pairs).view(shape).unbind(2)
         tables = self.rotary.upto(max(positions) + 1)
         first = positions[0]
-        if list(positions) == list(range(first, first + len(positions))):
+        if isinstance(positions, range):
             turned = tables[:, first : first + len(positions)]
         else:
             turned = tables[:, torch.tensor(positions, device=tables.device)]
@@ -122,6 +130,8 @@ class Context:
         """The context that a layer's block behind ``length`` positions sees: its first position, [S, 2, Nkv, D]."""
         pages = views.read_pages(self.states[layer].name, lane, length)
         window = self.config.windows[layer]
-        first = 0 if window is None else max(0, length - window + 1)
-        pages = pages[first:]
+        first = 0
+        if window is not None and length >= window:
+            first = length - window + 1
+            pages = pages[first:]
         return first, aligned(pages) if self.deterministic else pages

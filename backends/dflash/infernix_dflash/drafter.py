@@ -73,7 +73,9 @@ class BlockDrafter:
         drafted = [RowDrafts(())] * len(rows)
         pieces = [[index] for index in live] if self._deterministic else [live] if live else []
         for piece in pieces:
-            asked = [evolve(rows[i], limit=min(rows[i].limit, self.width)) for i in piece]
+            asked = [rows[index] for index in piece]
+            if any(row.limit > self.width for row in asked):
+                asked = [evolve(row, limit=min(row.limit, self.width)) for row in asked]
             for index, row in zip(piece, self._draft(asked, views), strict=True):
                 drafted[index] = row
         return as_proposal(drafted, self.width if live else 0)

@@ -32,6 +32,9 @@ Floats = NDArray[np.float32]
 #: has such a kernel; then it reads them once.
 PRODUCT = 1_000_000
 
+#: Most positions of a commit whose buffers are kept.
+KEPT = 64
+
 #: A Python number costs a ufunc as much again as all the rest of a small call.
 _ONE = np.array(1, dtype=np.float32)
 
@@ -118,6 +121,23 @@ def turn(heads: Floats, cos: Floats, sin: Floats, turned: Floats, crossed: Float
     np.add(turned, crossed, out=heads)
 
 
+class ContextScratch:
+    """Buffers for T positions, and the views of them that computing keys and values needs."""
+
+    def __init__(self, config: DrafterConfig, count: int) -> None:
+        c = config
+        self.hidden = new_floats(count, c.hidden_size)
+        self.dots = new_floats(count, 1, 1)
+        pairs = new_floats(count, c.layers, 2, c.kv_heads, c.head_dim)
+        self.pairs = torch.from_numpy(pairs)
+        self.flat = pairs.reshape(count, -1)
+        self.keys = pairs[:, :, 0]
+        self.key_dots = new_floats(count, c.layers, c.kv_heads, 1, 1)
+        self.turning = new_floats(count, c.layers, c.kv_heads, 2, c.head_dim // 2)
+        self.normed = self.turning.reshape(count, c.layers, c.kv_heads, c.head_dim)
+        self.turned, self.crossed = np.empty_like(self.turning), np.empty_like(self.turning)
+
+
 class HostContext(Context):
     """:class:`Context` in numpy."""
 
@@ -129,6 +149,7 @@ class HostContext(Context):
         self._norm = norm_factor(self.weights.norm)
         self._key_norm = norm_factor(self.weights.key_norm)
         self._tables = HostRotary(self.rotary)
+        self._buffers: dict[int, ContextScratch] = {}
         return self
 
     def gather(self, features: Mapping[str, Tensor], counts: Sequence[int]) -> Tensor:
@@ -146,25 +167,25 @@ class HostContext(Context):
 
     def _pairs(self, features: Tensor, positions: Sequence[int]) -> Tensor:
         c, count = self.config, len(positions)
-        x, hidden = features.numpy(), new_floats(count, self._fc.width)
-        dots = new_floats(count, 1, 1)
-        self._fc(x, hidden)
-        divide_by_length(hidden, c.hidden_size * c.norm_eps, dots, hidden)
-        np.multiply(hidden, self._norm, out=hidden)
-        pairs = new_floats(count, c.layers, 2, c.kv_heads, c.head_dim)
-        self._pairs_of(hidden, pairs.reshape(count, -1))
-        keys, half = pairs[:, :, 0], c.head_dim // 2
-        normed = new_floats(count, c.layers, c.kv_heads, 2, half)
-        flat = normed.reshape(keys.shape)
-        dots = new_floats(count, c.layers, c.kv_heads, 1, 1)
-        divide_by_length(keys, c.head_dim * c.norm_eps, dots, flat)
-        np.multiply(flat, self._key_norm, out=flat)
+        s = self._buffers.get(count)
+        if s is None:
+            s = ContextScratch(c, count)
+            # Commits are small; who computes more at once does so seldom.
+            if count <= KEPT:
+                self._buffers[count] = s
+        self._fc(features.numpy(), s.hidden)
+        divide_by_length(s.hidden, c.hidden_size * c.norm_eps, s.dots, s.hidden)
+        np.multiply(s.hidden, self._norm, out=s.hidden)
+        self._pairs_of(s.hidden, s.flat)
+        divide_by_length(s.keys, c.head_dim * c.norm_eps, s.key_dots, s.normed)
+        np.multiply(s.normed, self._key_norm, out=s.normed)
         cos, sin = self._tables.upto(max(positions) + 1)
-        places = np.array(positions)
-        cos, sin = cos[places][:, None, None], sin[places][:, None, None]
-        turn(normed, cos, sin, np.empty_like(normed), np.empty_like(normed))
-        np.copyto(keys, flat)
-        return torch.from_numpy(pairs)
+        places: slice | list[int] = list(positions)
+        if isinstance(positions, range):
+            places = slice(positions.start, positions.stop)
+        turn(s.turning, cos[places][:, None, None], sin[places][:, None, None], s.turned, s.crossed)
+        np.copyto(s.keys, s.normed)
+        return s.pairs
 
 
 class HostAround(Protocol):
@@ -216,6 +237,7 @@ class Scratch:
         block = (rows, width, size)
         self.x, self.normed, self.mixed = (new_floats(count, size) for _ in range(3))
         self.joined = new_floats(count, size)
+        self.embedded = new_floats(*block)
         self.x_block, self.normed_block, self.mixed_block, self.joined_block = (
             value.reshape(block) for value in (self.x, self.normed, self.mixed, self.joined)
         )
@@ -246,9 +268,21 @@ class Scratch:
         self.more = new_floats(c.kv_heads, width * group, dim)
         self.sums_heads = self.sums.reshape(c.kv_heads, width, group, dim).transpose(1, 0, 2, 3)
 
+        self._attention = new_floats(2, 0)
+
         self.hidden = torch.empty((rows, width - 1, size))
         self.hidden_block: Floats = self.hidden.numpy()
         self.hidden_dots = new_floats(rows, width - 1, 1, 1)
+
+    def attention(self, length: int) -> tuple[Floats, Floats]:
+        """Room for the scores [Nkv, C, S] of C columns at S positions, and for the products [Nkv, S, C]."""
+        kv_heads, _, count = self.columns.shape
+        size = kv_heads * count * length
+        if size > self._attention.shape[1]:
+            # Ahead of what is needed: contexts grow by a few positions at a time. Both parts are aligned.
+            self._attention = new_floats(2, 2 * -(-size // 16) * 16)
+        scores, products = self._attention[:, :size]
+        return scores.reshape(kv_heads, count, length), products.reshape(kv_heads, length, count)
 
 
 class HostBlock:
@@ -297,9 +331,11 @@ class HostBlock:
         s = self._buffers.get((rows, width))
         if s is None:
             s = self._buffers[rows, width] = Scratch(c, rows, width)
-        s.x_block[:, 1:] = self._mask
-        embedded = self._target.embed(torch.tensor(anchors)).numpy()
-        np.multiply(embedded, np.float32(c.embedding_scale), out=s.x_block[:, 0])
+            s.embedded[:, 1:] = self._mask
+        s.embedded[:, 0] = self._target.embed(torch.tensor(anchors)).numpy()
+        if c.embedding_scale != 1:
+            s.embedded[:, 0] *= np.float32(c.embedding_scale)
+        np.copyto(s.x_block, s.embedded)
         cos, sin = self._tables.upto(max(starts) + width)
         for row, start in enumerate(starts):
             s.cos[row] = cos[start : start + width]

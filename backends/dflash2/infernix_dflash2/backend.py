@@ -9,7 +9,7 @@ from infernix_dflash.choice import Candidates
 from infernix_dflash.opening import open_drafter
 from infernix_dflash2.config import parse_config
 from infernix_dflash2.convolutions import Convolutions
-from infernix_dflash2.host import HostConvolutions
+from infernix_dflash2.host import HostConvolutions, HostSelector
 from infernix_dflash2.selector import Selector
 from infernix_dflash2.weights import expected_shapes, load_convolutions, load_selector
 
@@ -33,8 +33,17 @@ class DFlash2Backend:
         )
         config = opened.config
         convolutions = load_convolutions(opened.tensors, config)
-        selector = Selector(config, load_selector(opened.tensors), Candidates(target, vocabulary))
+        weights, candidates = load_selector(opened.tensors), Candidates(target, vocabulary)
         if opened.on_host:
-            around = HostConvolutions(config, convolutions)
-            return opened.bound(target, setup, selector, host_around=around)
-        return opened.bound(target, setup, selector, Convolutions(config, convolutions))
+            return opened.bound(
+                target,
+                setup,
+                HostSelector(config, weights, candidates),
+                host_around=HostConvolutions(config, convolutions),
+            )
+        return opened.bound(
+            target,
+            setup,
+            Selector(config, weights, candidates),
+            Convolutions(config, convolutions),
+        )

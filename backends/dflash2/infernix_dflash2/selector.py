@@ -12,6 +12,7 @@ softmax alone knows the temperature; everything else of a request's law acts whe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,10 +50,15 @@ class Selector:
 
     def choose(self, rows: Sequence[DraftRow], hidden: Tensor) -> list[RowDrafts]:
         """See ``Choice``."""
-        anchors = torch.tensor([row.history[-1] for row in rows], device=hidden.device)
-        ids, scores = self.scores(anchors, hidden)
-        on_host = ids.cpu().numpy(), scores.cpu().numpy()
-        return [walk(row, *each) for row, *each in zip(rows, *on_host, strict=True)]
+        ids, scores = self.tables([row.history[-1] for row in rows], hidden)
+        return [walk(row, *tables) for row, *tables in zip(rows, ids, scores, strict=True)]
+
+    def tables(
+        self, anchors: Sequence[int], hidden: Tensor
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """What :meth:`scores` gives, on the host."""
+        ids, scores = self.scores(torch.tensor(anchors, device=hidden.device), hidden)
+        return ids.cpu().numpy(), scores.cpu().numpy()
 
     def scores(self, anchors: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Candidates and the scores of all pairs.
@@ -105,39 +111,44 @@ def walk(row: DraftRow, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> 
         ids: [K, C].
         scores: [K, C, C].
     """
-    scores = np.nan_to_num(scores, nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)
     places = min(row.limit, len(ids))
-    drafts: list[int] = []
+    scores = np.nan_to_num(scores[:places], nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)
+    at, path = 0, []
     if row.temperature == 0:
-        at = 0
-        for place in range(places):
-            at = int(scores[place, at].argmax())
-            drafts.append(int(ids[place, at]))
-        return RowDrafts(tuple(drafts))
-    law = np.empty((places, ids.shape[1]), dtype=np.float32)
-    at, position = 0, len(row.history)
+        for best in scores.argmax(axis=-1).tolist():
+            at = best[at]
+            path.append(at)
+        return RowDrafts(tuple(ids[range(places), path].tolist()))
+    # Of all pairs, though the walk meets one row of each place: many small calls cost more.
+    law = softmax(scores, row.temperature)
+    sums = np.cumsum(law, axis=-1, dtype=np.float64)
+    met, position = [], len(row.history)
     for place in range(places):
-        law[place] = softmax(scores[place, at], row.temperature)
-        at = drawn(law[place], uniform(row.seed, position + place, Purpose.DRAFT))
-        drafts.append(int(ids[place, at]))
-    return RowDrafts(tuple(drafts), ids[:places].astype(np.int64), law)
+        met.append(at)
+        at = drawn(sums[place, at], uniform(row.seed, position + place, Purpose.DRAFT))
+        path.append(at)
+    return RowDrafts(
+        tuple(ids[range(places), path].tolist()), ids[:places], law[range(places), met]
+    )
 
 
 def softmax(scores: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
-    """``softmax(scores / temperature)`` of finite scores [C], computed in float64."""
+    """``softmax(scores / temperature)`` of finite scores [..., C], computed in float64."""
     wide = scores.astype(np.float64)
+    wide -= wide.max(axis=-1, keepdims=True)
     with np.errstate(over="ignore", under="ignore"):
-        weights = np.exp((wide - wide.max()) / temperature)
-        law: NDArray[np.float32] = (weights / weights.sum()).astype(np.float32)
-    return law
+        np.divide(wide, temperature, out=wide)
+        np.exp(wide, out=wide)
+        wide /= wide.sum(axis=-1, keepdims=True)
+        return wide.astype(np.float32)
 
 
-def drawn(law: NDArray[np.float32], number: float) -> int:
-    """The first index whose cumulated share of ``law`` [C] is more than ``number``, which is inside (0, 1).
+def drawn(sums: NDArray[np.float64], number: float) -> int:
+    """The first index whose cumulated share ``sums`` [C] is more than ``number``, which is inside (0, 1), of the whole.
 
     Its q is not 0: there the cumulated share grows.
     """
-    sums = np.cumsum(law, dtype=np.float64)
-    index = int(np.searchsorted(sums, number * sums[-1], side="right"))
-    # A product that was rounded up to the whole sum would lie behind the last one.
-    return index if index < len(law) else int(np.flatnonzero(law)[-1])
+    whole = float(sums[-1])
+    # A product that is rounded up to the whole would lie behind the last one.
+    threshold = min(number * whole, math.nextafter(whole, 0))
+    return int(sums.searchsorted(threshold, side="right"))

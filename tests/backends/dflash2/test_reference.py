@@ -124,8 +124,8 @@ def test_candidates_and_scores_are_those_of_the_definition(
     )
     for lane, length in enumerate((2, 9)):
         rounds.start(lane, range(length))
-    ids, scores = rounds.bound._choice.scores(  # type: ignore[attr-defined]
-        torch.tensor([1, 8]), torch.stack([hiddens(rounds, lane) for lane in (0, 1)])
+    ids, scores = rounds.bound._choice.tables(  # type: ignore[attr-defined]
+        [1, 8], torch.stack([hiddens(rounds, lane) for lane in (0, 1)])
     )
     reference = Defined(tmp_path, rounds.target.embedding, rounds.target.head)
     for row, anchor in enumerate((1, 8)):
@@ -142,7 +142,10 @@ def test_candidates_and_scores_are_those_of_the_definition(
                 for a in before
             ]
             torch.testing.assert_close(
-                scores[row, place].double(), torch.tensor(table).double(), atol=2e-4, rtol=0
+                torch.from_numpy(scores[row, place]).double(),
+                torch.tensor(table).double(),
+                atol=2e-4,
+                rtol=0,
             )
 
 

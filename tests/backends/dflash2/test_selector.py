@@ -17,6 +17,7 @@ from infernix_core.interfaces.speculative import DraftRow
 from infernix_core.random import Purpose, uniform
 from infernix_dflash2 import selector
 from infernix_dflash2.backend import DFlash2Backend
+from infernix_dflash2.host import largest
 from infernix_dflash2.selector import drawn, softmax, top, walk
 from infernix_dflash2.testing import random_drafter
 from tests.backends.dflash.rounds import MatrixTarget, Rounds, vocabulary
@@ -32,17 +33,30 @@ def tables(places: int, count: int, seed: int = 0) -> tuple[Any, Any]:
     return ids, rng.normal(size=(places, count, count)).astype(np.float32) * 2
 
 
+@pytest.mark.parametrize("size", [50, 200, 1100])
 @pytest.mark.parametrize("count", [1, 3, 16])
-def test_top_is_by_value_then_by_id(count: int) -> None:
+def test_top_is_by_value_then_by_id(count: int, size: int) -> None:
     generator = torch.Generator().manual_seed(count)
     for levels in (2, 5, 1000):
-        logits = torch.randint(0, levels, (6, 50), generator=generator).float()
+        logits = torch.randint(0, levels, (6, size), generator=generator).float()
         logits[:, 7] = -torch.inf
-        values, ids = top(logits, count)
-        for r in range(6):
-            ranked = sorted(range(50), key=lambda t, r=r: (-float(logits[r, t]), t))[:count]
-            assert ids[r].tolist() == ranked
-            assert values[r].tolist() == logits[r, ranked].tolist()
+        logits[5, 3:] = -torch.inf
+        for function in (top, largest):
+            values, ids = function(logits, count)
+            for r in range(6):
+                ranked = sorted(range(size), key=lambda t, r=r: (-float(logits[r, t]), t))[:count]
+                assert ids[r].tolist() == ranked
+                assert values[r].tolist() == logits[r, ranked].tolist()
+
+
+def test_logits_that_are_no_numbers() -> None:
+    """Something is drafted, from as many different candidates."""
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        logits = torch.randn(3, 1100)
+        logits[0], logits[1, ::2], logits[2, 5] = bad, bad, bad
+        for function in (top, largest):
+            for row in function(logits, 16)[1].tolist():
+                assert len(set(row)) == 16
 
 
 def test_the_greedy_walk() -> None:
@@ -115,9 +129,9 @@ def test_numbers_at_the_edges() -> None:
     for weights in laws:
         law = np.array(weights, dtype=np.float32)
         for number in numbers:
-            assert law[drawn(law, number)] > 0
-    law = np.array([0, 0.25, 0, 0.75, 0], dtype=np.float32)
-    assert [drawn(law, u) for u in (1e-9, 0.2499, 0.25, 0.9999999)] == [1, 1, 3, 3]
+            assert law[drawn(np.cumsum(law, dtype=np.float64), number)] > 0
+    sums = np.cumsum([0, 0.25, 0, 0.75, 0])
+    assert [drawn(sums, u) for u in (1e-9, 0.2499, 0.25, 0.9999999)] == [1, 1, 3, 3]
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 1e-30, 1e-3, 1e30])
@@ -148,7 +162,7 @@ def test_proposals_record_the_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         rounds.start(lane, range(3 + lane))
     rounds.histories[3], rounds.features[3] = [5], {}
     laws = []
-    monkeypatch.setattr(selector, "drawn", lambda law, u: laws.append(law.copy()) or drawn(law, u))
+    monkeypatch.setattr(selector, "drawn", lambda sums, u: laws.append(sums) or drawn(sums, u))
     proposal = rounds.propose([0, 1, 3, 2], [4, 0, 2, 3])
     q = proposal.distribution
     assert q is not None
@@ -158,7 +172,7 @@ def test_proposals_record_the_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (q.ids.dtype, q.probabilities.dtype) == (torch.int64, torch.float32)
     recorded = [(0, place) for place in range(4)] + [(3, place) for place in range(3)]
     for law, (index, place) in zip(laws, recorded, strict=True):
-        assert law.tolist() == q.probabilities[index, place].tolist()
+        assert law.tolist() == q.probabilities[index, place].double().cumsum(0).tolist()
         ids = q.ids[index, place].tolist()
         assert proposal.ids[index, place] in ids
         assert len(set(ids)) == 16
