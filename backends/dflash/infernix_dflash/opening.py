@@ -22,7 +22,8 @@ from infernix_dflash.companion import (
 from infernix_dflash.config import DrafterConfig
 from infernix_dflash.context import Context
 from infernix_dflash.drafter import BlockDrafter
-from infernix_dflash.host import HostAround, HostBlock, HostContext
+from infernix_dflash.host import HostAround, HostBlock
+from infernix_dflash.host_context import HostContext
 from infernix_dflash.layers import Rotary
 from infernix_dflash.weights import DrafterTensors, load_weights
 
@@ -83,7 +84,7 @@ class Opened(Generic[C]):
         context: Context
         block: BlockForward
         if self.on_host:
-            context = HostContext(*parts, deterministic=setup.deterministic).prepare()
+            context = HostContext(*parts, deterministic=setup.deterministic)
             block = HostBlock(config, weights, context, rotary, target, host_around)
         else:
             context = Context(*parts, deterministic=setup.deterministic)

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+from infernix_dflash import host, host_context
 from infernix_dflash.backend import DFlashBackend
 from infernix_dflash.testing import random_drafter
 from tests.backends.dflash.reference import Reference
@@ -32,8 +34,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["host", "torch"])
-def backend(request: pytest.FixtureRequest) -> DFlashBackend:
+@pytest.fixture(params=["numpy", "numpy, several threads", "torch"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> DFlashBackend:
+    if "several" in request.param:
+        # Products and attention are torch's then.
+        for module in (host, host_context):
+            monkeypatch.setattr(module, "one_thread", lambda: False)
     return DFlashBackend(reference=request.param == "torch")
 
 
@@ -164,6 +170,29 @@ def test_ties_go_to_the_smaller_id(backend: DFlashBackend, tmp_path: Path) -> No
     assert rounds.look([0]).ids[0, 0] == min(5, first[0])
 
 
+@pytest.mark.parametrize("factor", [0.2, 3.0, 12.0])
+def test_scores_of_every_size(factor: float, tmp_path: Path) -> None:
+    """The softmax does without a maximum only where norms say that it can."""
+    random_drafter(tmp_path, hidden_size=HIDDEN, vocab_size=ROWS, target_layers=BLOCKS)
+    tensors = load_file(tmp_path / "model.safetensors")
+    for name in tensors:
+        if name.endswith(("q_norm.weight", "k_norm.weight")):
+            tensors[name] = tensors[name] * factor
+    save_file(tensors, tmp_path / "model.safetensors")
+    target = MatrixTarget(ROWS, HIDDEN, BLOCKS)
+    reference = Reference(tmp_path, target.embedding, target.head)
+    for torch_alone in (False, True):
+        backend = DFlashBackend(reference=torch_alone)
+        rounds = Rounds(backend, target, vocabulary(SIZE), tmp_path, drafts=4)
+        rounds.start(0, range(9))
+        rounds.look([0])
+        if not torch_alone:
+            layers = rounds.bound._block._layers  # type: ignore[attr-defined]
+            assert any(layer.small for layer in layers) is (factor < 3)
+        exact = reference.hiddens(rounds.joined(0, [1, 3]), 8, 4)
+        torch.testing.assert_close(target.hiddens[-1].double(), exact, atol=1e-3, rtol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_other_dtypes(dtype: torch.dtype, tmp_path: Path) -> None:
     """State and weights are the target's dtype; the hiddens stay near the definition's."""
@@ -181,8 +210,6 @@ def test_other_dtypes(dtype: torch.dtype, tmp_path: Path) -> None:
 
 
 def test_tensor_names_of_other_files(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     rounds = make(DFlashBackend(), tmp_path / "own", "grouped", drafts=5)
     other = tmp_path / "other"
     other.mkdir()

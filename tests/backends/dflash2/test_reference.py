@@ -31,7 +31,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=["host", "torch"])
+@pytest.fixture(params=["numpy", "torch"])
 def backend(request: pytest.FixtureRequest) -> DFlash2Backend:
     return DFlash2Backend(reference=request.param == "torch")
 
