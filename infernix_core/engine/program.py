@@ -38,6 +38,9 @@ def _reachable(features: Mapping[str, Tensor], counts: Sequence[int]) -> dict[st
     """The features with the columns of rejected drafts zeroed: no drafter can learn from them."""
     kept = {}
     for name, value in features.items():
+        if min(counts) == value.shape[1]:
+            kept[name] = value
+            continue
         columns = torch.arange(value.shape[1], device=value.device)
         accepted = columns < torch.tensor(list(counts), device=value.device)[:, None]
         kept[name] = value.masked_fill(~accepted[..., None], 0)

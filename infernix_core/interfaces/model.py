@@ -137,11 +137,12 @@ class DraftHead(Protocol):
         Args:
             batch: ``ids`` are the tokens at t + 1, ``starts`` the positions t of column 0. Cells see the cells 0 …
                 t of their sequence, whose state is PAGED alone: later ones are overwritten when their turn comes.
-            hidden: [N, W, H]: the target's ``final`` feature at t, or what this gave for the cell before.
+            hidden: [N, W, H]: the target's ``final`` feature at t, or what this gave for the cell before. Undefined
+                beyond a row's width.
             views: The program's state.
 
         Returns:
-            [N, W, H], what ``lm_head`` takes; undefined beyond a row's width.
+            [N, H], what ``lm_head`` takes, of each row's last cell.
         """
 
     def store(self, batch: ForwardBatch, hidden: Tensor, views: StateViews) -> None:

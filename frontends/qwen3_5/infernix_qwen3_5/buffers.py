@@ -114,6 +114,15 @@ class Scratch:
         self.gated = self.gated_rows.flat.reshape(count, c.value_heads, c.value_dim)
 
 
+class Pairs:
+    """What the draft layer begins with for M cells: an embedding and a hidden side by side."""
+
+    def __init__(self, config: ModelConfig, count: int, *, panels: bool) -> None:
+        self.rows = Rows(count, 2 * config.hidden_size, panels=panels)
+        self.parts = self.rows.flat.reshape(count, 2, config.hidden_size)
+        self.dots = new_floats(count, 2, 1, 1)
+
+
 @define(eq=False)
 class Buffers:
     """What one program's batches reuse: two programs may run one model in two threads."""
@@ -123,7 +132,7 @@ class Buffers:
     shapes: dict[tuple[int, int], Scratch] = field(factory=dict)
     steps: dict[int, StepScratch] = field(factory=dict)
     states: dict[int, Tensor] = field(factory=dict)
-    joints: dict[int, Rows] = field(factory=dict)
+    joints: dict[int, Pairs] = field(factory=dict)
 
     def shape(self, rows: int, width: int) -> Scratch:
         """Those of a batch of N rows and W columns."""
@@ -152,13 +161,11 @@ class Buffers:
             found = self.steps[rows] = StepScratch(self.config, rows)
         return found
 
-    def joined(self, count: int) -> Rows:
-        """Two hiddens side by side, [M, 2*H]: what the draft layer begins with."""
+    def pairs(self, count: int) -> Pairs:
+        """Those of M cells of the draft layer."""
         found = self.joints.get(count)
         if found is None:
             if len(self.joints) >= KEPT_SHAPES:
                 self.joints.clear()
-            found = self.joints[count] = Rows(
-                count, 2 * self.config.hidden_size, panels=self.panels
-            )
+            found = self.joints[count] = Pairs(self.config, count, panels=self.panels)
         return found

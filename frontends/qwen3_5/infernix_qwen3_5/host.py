@@ -145,6 +145,7 @@ class HostStep:
         self.config = config
         self.blas = numpy_threads() == torch.get_num_threads() == 1
         self.panels = self.blas and panels_pay(_matrices(weights))
+        self._square = config.hidden_size * config.norm_eps
         self.embedding: Floats = weights.embedding.numpy()
         self._layers = [self.layer(layer) for layer in weights.layers]
         self._final_norm: Floats = weights.final_norm.numpy()
@@ -191,11 +192,11 @@ class HostStep:
         s = buffers.shape(rows, width)
         kept: dict[str, Tensor] = {}
         np.copyto(s.x, self.embedding[ids.numpy().ravel()])
-        self.load_tables(s, mixer)
+        mixer.rotary.load(mixer.starts, s.cos, s.sin)
         # exp overflows where a gate is shut.
         with np.errstate(over="ignore"):
             for index, layer in enumerate(self._layers):
-                self.run_layer(s, buffers, index, layer, mixer)
+                self._run_layer(s, buffers, index, layer, mixer)
                 if f"block:{index}" in features:
                     kept[f"block:{index}"] = torch.from_numpy(s.x.copy()).view(rows, width, -1)
         hidden = self.final(s, self._final_norm).view(rows, width, -1)
@@ -203,31 +204,27 @@ class HostStep:
             kept["final"] = hidden
         return StepOutput(hidden=hidden, features=kept)
 
-    def run_layer(
+    def _run_layer(
         self, s: Scratch, buffers: Buffers, index: int, layer: HostLayer, mixer: VerifyMixer
     ) -> None:
         """One layer over ``s.x``, in place."""
-        square = self.config.hidden_size * self.config.norm_eps
-        divide_by_length(s.x, square, s.dots, s.normed)
-        np.multiply(s.normed, layer.mixer_norm, out=s.normed)
+        self.norm(s, layer.mixer_norm)
         if isinstance(layer.mixer, HostAttention):
             self._run_attention(s, index, layer.mixer, mixer)
         else:
             self._run_delta(s, buffers, index, layer.mixer, mixer)
         np.add(s.x, s.mixed, out=s.x)
-        divide_by_length(s.x, square, s.dots, s.normed)
-        np.multiply(s.normed, layer.mlp_norm, out=s.normed)
-        self._run_mlp(s, layer.mlp)
-        np.add(s.x, s.mixed, out=s.x)
+        self.run_mlp(s, layer)
+
+    def norm(self, s: Scratch, weight: Floats) -> None:
+        """``s.normed`` of ``s.x``."""
+        divide_by_length(s.x, self._square, s.dots, s.normed)
+        np.multiply(s.normed, weight, out=s.normed)
 
     def final(self, s: Scratch, weight: Floats) -> Tensor:
         """The norm behind the last layer, [M, H]; a new tensor."""
-        hidden = torch.empty(s.x.shape)
-        normed: Floats = hidden.numpy()
-        square = self.config.hidden_size * self.config.norm_eps
-        divide_by_length(s.x, square, s.dots, normed)
-        np.multiply(normed, weight, out=normed)
-        return hidden
+        self.norm(s, weight)
+        return torch.from_numpy(s.normed.copy())
 
     def transition(
         self,
@@ -297,30 +294,41 @@ class HostStep:
             out=self.product(weights.out),
         )
 
-    def load_tables(self, s: Scratch, mixer: VerifyMixer) -> None:
-        """The columns' rotary tables."""
-        cos, sin = (table.numpy() for table in mixer.tables)
-        np.copyto(s.cos[:, :, :, 0], cos)
-        np.negative(sin, out=s.sin[:, :, :, 0])
-        np.copyto(s.sin[:, :, :, 1], sin)
-
-    def _run_mlp(self, s: Scratch, weights: HostMlp | MixtureWeights) -> None:
-        """``s.mixed`` of ``s.normed``."""
+    def run_mlp(self, s: Scratch, layer: HostLayer) -> None:
+        """The layer's second half over ``s.x``, in place."""
+        self.norm(s, layer.mlp_norm)
+        weights = layer.mlp
         if isinstance(weights, MixtureWeights):
             np.copyto(s.mixed, mixture(torch.from_numpy(s.normed), weights).numpy())
-            return
-        weights.gate_up.into(s.normed_rows, s.inner_rows)
-        size = s.opened.shape[1]
-        gate, up = s.inner[:, :size], s.inner[:, size:]
-        divide_by_sigmoid(gate, s.opened)
-        np.divide(gate, s.opened, out=s.opened)
-        np.multiply(s.opened, up, out=s.opened)
-        weights.down.into(s.opened_rows, s.mixed_rows)
+        else:
+            weights.gate_up.into(s.normed_rows, s.inner_rows)
+            size = s.opened.shape[1]
+            gate, up = s.inner[:, :size], s.inner[:, size:]
+            divide_by_sigmoid(gate, s.opened)
+            np.divide(gate, s.opened, out=s.opened)
+            np.multiply(s.opened, up, out=s.opened)
+            weights.down.into(s.opened_rows, s.mixed_rows)
+        np.add(s.x, s.mixed, out=s.x)
 
     def _run_attention(
         self, s: Scratch, index: int, weights: HostAttention, mixer: VerifyMixer
     ) -> None:
         """``s.mixed`` of ``s.normed``."""
+        self.project(s, weights)
+        name, whole = state_name(index, "kv"), s.kv.shape[1]
+        for row, lane in enumerate(mixer.lanes):
+            start, width = mixer.starts[row], mixer.widths[row]
+            mixer.views.write_pages(name, lane, start, s.torch_kv[row, :width])
+            pages = mixer.views.read_pages(name, lane, start + width)
+            if mixer.deterministic:
+                pages = aligned(pages)
+            self.attend(s.queries[row, :width], pages, s.attended_heads[row, :width])
+            if width < whole:
+                s.attended_heads[row, width:] = 0
+        self.finish_attention(s, weights)
+
+    def project(self, s: Scratch, weights: HostAttention) -> None:
+        """``s.queries``, ``s.output_gate`` and ``s.kv`` of ``s.normed``."""
         c = self.config
         weights.inputs.into(s.normed_rows, s.attention_rows)
         divide_by_length(s.raw_heads, c.head_dim * c.norm_eps, s.head_dots, s.heads)
@@ -330,21 +338,14 @@ class HostStep:
         np.add(s.turned, s.crossed, out=s.turning)
         np.copyto(s.kv[:, :, 0], s.keys)
         np.copyto(s.kv[:, :, 1], s.raw_values)
-        name, whole = state_name(index, "kv"), s.kv.shape[1]
-        for row, lane in enumerate(mixer.lanes):
-            start, width = mixer.starts[row], mixer.widths[row]
-            mixer.views.write_pages(name, lane, start, s.torch_kv[row, :width])
-            pages = mixer.views.read_pages(name, lane, start + width)
-            if mixer.deterministic:
-                pages = aligned(pages)
-            self._attend(s.queries[row, :width], pages, s.attended_heads[row, :width])
-            if width < whole:
-                s.attended_heads[row, width:] = 0
+
+    def finish_attention(self, s: Scratch, weights: HostAttention) -> None:
+        """``s.mixed`` of ``s.attended`` and ``s.output_gate``."""
         divide_by_sigmoid(s.output_gate, s.open)
         np.divide(s.attended, s.open, out=s.attended)
         weights.out.into(s.attended_rows, s.mixed_rows)
 
-    def _attend(self, query: Floats, pages: Tensor, out: Floats) -> None:
+    def attend(self, query: Floats, pages: Tensor, out: Floats) -> None:
         """``layers.attend`` of query [W, Nq, D] over pages [L, 2, Nkv, D] into out [W, Nq, D]."""
         if not self.blas:
             function = attend_last if len(query) == 1 else attend

@@ -28,10 +28,8 @@ from infernix_qwen3_5.layers import (
     rotate,
 )
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
+from infernix_qwen3_5.rotary import Rotary, RotaryTables
 from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, LayerWeights
-
-#: Cosines and sines [N, W, 1, rotary_dim / 2].
-RotaryTables = tuple[Tensor, Tensor]
 
 #: What a verify records per column; ``fold`` replays it.
 RECORDS = ("column", "pair", "value", "gates")
@@ -126,12 +124,13 @@ class PrefillMixer:
     views: StateViews
     lane: int
     start: int
-    tables: RotaryTables
+    rotary: Rotary
     deterministic: bool = False
+    _tables: RotaryTables | None = field(default=None, init=False)
 
     def attention(self, layer: int, weights: AttentionWeights, x: Tensor) -> Tensor:
         """Causal over the chunk and all that came before: [1, W, H] → [1, W, H]."""
-        inputs = project_attention(self.config, weights, x, self.tables)
+        inputs = project_attention(self.config, weights, x, self._turns(x.shape[1]))
         name = state_name(layer, "kv")
         self.views.write_pages(name, self.lane, self.start, inputs.kv[0])
         pages = self.views.read_pages(name, self.lane, self.start + x.shape[1])
@@ -139,6 +138,12 @@ class PrefillMixer:
             pages = aligned(pages)
         mixed = attend_block(inputs.query[0], pages[:, 0], pages[:, 1])
         return F.linear(mixed * inputs.gate[0].sigmoid(), weights.out).unsqueeze(0)
+
+    def _turns(self, width: int) -> RotaryTables:
+        """The chunk's rotary tables, the same for all layers."""
+        if self._tables is None:
+            self._tables = self.rotary.tables((self.start,), width)
+        return self._tables
 
     def delta(self, layer: int, weights: DeltaWeights, x: Tensor) -> Tensor:
         """The chunked form: [1, W, H] → [1, W, H]."""
@@ -173,17 +178,18 @@ class VerifyMixer:
     lanes: Sequence[int]
     starts: Sequence[int]
     widths: Sequence[int]
-    tables: RotaryTables
+    rotary: Rotary
     deterministic: bool = False
     slots: dict[str, Tensor] = field(factory=dict)
     recording: bool = True
     records: dict[str, Tensor] = field(factory=dict)
     keeping: bool = False
     kept: dict[str, list[Tensor]] = field(factory=dict)
+    _tables: RotaryTables | None = field(default=None, init=False)
 
     def attention(self, layer: int, weights: AttentionWeights, x: Tensor) -> Tensor:
         """Each row over exactly its own positions: [N, W, H] → [N, W, H]."""
-        inputs = project_attention(self.config, weights, x, self.tables)
+        inputs = project_attention(self.config, weights, x, self._turns(x.shape[1]))
         name = state_name(layer, "kv")
         whole, rows = x.shape[1], []
         for row, lane in enumerate(self.lanes):
@@ -221,6 +227,12 @@ class VerifyMixer:
             for what, value in zip(RECORDS, values, strict=True):
                 self.records[state_name(layer, what)] = value
         return finish_delta(config, weights, outputs, gate)
+
+    def _turns(self, width: int) -> RotaryTables:
+        """The columns' rotary tables, the same for all layers."""
+        if self._tables is None:
+            self._tables = self.rotary.tables(self.starts, width)
+        return self._tables
 
     def slot(self, layer: int, what: str) -> Tensor:
         """The rows' SLOT state, from scratch or from the views; not to be written."""

@@ -11,7 +11,7 @@ The layer is the formulas of ``layers`` and ``mixers``; on the CPU in float32 th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -20,15 +20,13 @@ from torch import Tensor
 
 from infernix_core.interfaces.model import ForwardBatch, StateKind, StateSpec, StateViews
 from infernix_qwen3_5.config import ModelConfig
-from infernix_qwen3_5.host import HostStep, divide_by_length
+from infernix_qwen3_5.host import HostAttention, HostStep, divide_by_length
 from infernix_qwen3_5.layers import rms_norm, rotate
-from infernix_qwen3_5.mixers import MTP, RotaryTables, VerifyMixer, run_layer, state_name
+from infernix_qwen3_5.mixers import MTP, VerifyMixer, run_layer, state_name
 from infernix_qwen3_5.mtp_weights import MtpWeights
 from infernix_qwen3_5.products import Floats
+from infernix_qwen3_5.rotary import Rotary
 from infernix_qwen3_5.weights import AttentionWeights
-
-#: Gives cosines and sines for starts [N] and ids [N, W].
-Tables = Callable[[Sequence[int], Tensor], RotaryTables]
 
 
 class MtpHead:
@@ -38,7 +36,7 @@ class MtpHead:
         config: Sizes.
         weights: Of the draft layer.
         embedding: The model's, [R, H].
-        tables: The model's rotary tables.
+        rotary: The model's.
         host: The model's numpy kernel, which then runs the layer too.
     """
 
@@ -47,13 +45,13 @@ class MtpHead:
         config: ModelConfig,
         weights: MtpWeights,
         embedding: Tensor,
-        tables: Tables,
+        rotary: Rotary,
         host: HostStep | None,
     ) -> None:
         self.config = config
         self.weights = weights
         self._embedding = embedding
-        self._tables = tables
+        self._rotary = rotary
         self._host = HostMtp(host, weights) if host is not None else None
 
     def states(self) -> Sequence[StateSpec]:
@@ -64,16 +62,17 @@ class MtpHead:
 
     def forward(self, batch: ForwardBatch, hidden: Tensor, views: StateViews) -> Tensor:
         """See ``DraftHead``."""
-        tables = self._tables(batch.starts, batch.ids)
-        mixer = VerifyMixer(
-            self.config, views, batch.lanes, batch.starts, batch.widths, tables, recording=False
-        )
         if self._host is not None:
-            return self._host.run(batch.ids, hidden, mixer)
+            return self._host.run(batch, hidden, self._rotary, views)
         w, eps = self.weights, self.config.norm_eps
+        lanes, starts, widths = batch.lanes, batch.starts, batch.widths
+        mixer = VerifyMixer(
+            self.config, views, lanes, starts, widths, self._rotary, recording=False
+        )
         with torch.inference_mode():
             x = run_layer(mixer, MTP, w.layer, self._joined(batch.ids, hidden), eps)
-            output = rms_norm(x, w.final_norm, eps)
+            last = x[range(len(widths)), [width - 1 for width in widths]]
+            output = rms_norm(last, w.final_norm, eps)
         # An ordinary tensor: see ``Qwen3_5Target.forward``.
         return output.clone()
 
@@ -89,7 +88,8 @@ class MtpHead:
         lead = (*batch.ids.shape, c.kv_heads, c.head_dim)
         keys = rms_norm(F.linear(x, inputs).view(lead), layer.mixer.norm[queries:], c.norm_eps)
         values = F.linear(x, layer.mixer.inputs[-size:]).view(lead)
-        kv = torch.stack((rotate(keys, *self._tables(batch.starts, batch.ids)), values), dim=-3)
+        tables = self._rotary.tables(batch.starts, batch.ids.shape[1])
+        kv = torch.stack((rotate(keys, *tables), values), dim=-3)
         for row, (lane, start) in enumerate(zip(batch.lanes, batch.starts, strict=True)):
             views.write_pages(state_name(MTP, "kv"), lane, start, kv[row, : batch.widths[row]])
 
@@ -101,31 +101,47 @@ class MtpHead:
 
 
 class HostMtp:
-    """The draft layer in numpy, over the buffers and by the layer of the model's own step."""
+    """The draft layer in numpy: the parts of the model's own step, over its buffers."""
 
     def __init__(self, host: HostStep, weights: MtpWeights) -> None:
         self.host = host
-        self._embedding_norm: Floats = weights.embedding_norm.numpy()
-        self._hidden_norm: Floats = weights.hidden_norm.numpy()
+        norms = torch.stack((weights.embedding_norm, weights.hidden_norm))
+        self._norms: Floats = norms.numpy()
         self._inputs = host.product(weights.inputs)
         self._layer = host.layer(weights.layer)
         self._final_norm: Floats = weights.final_norm.numpy()
 
-    def run(self, ids: Tensor, hidden: Tensor, mixer: VerifyMixer) -> Tensor:
-        """The layer over ids [N, W] and hidden [N, W, H]; the result is new."""
-        host, (rows, width) = self.host, ids.shape
-        buffers = host.buffers_of(mixer.views)
-        s, joined = buffers.shape(rows, width), buffers.joined(rows * width)
-        size = host.config.hidden_size
-        square = size * host.config.norm_eps
-        np.copyto(s.x, host.embedding[ids.numpy().ravel()])
-        divide_by_length(s.x, square, s.dots, s.normed)
-        np.multiply(s.normed, self._embedding_norm, out=joined.flat[:, :size])
-        divide_by_length(hidden.numpy().reshape(-1, size), square, s.dots, s.normed)
-        np.multiply(s.normed, self._hidden_norm, out=joined.flat[:, size:])
-        self._inputs.into(joined, s.mixed_rows)
+    def run(self, batch: ForwardBatch, hidden: Tensor, rotary: Rotary, views: StateViews) -> Tensor:
+        """The layer over N rows of W cells and hidden [N, W, H]; a new [N, H]."""
+        host, layer, (rows, width) = self.host, self._layer, batch.ids.shape
+        assert isinstance(layer.mixer, HostAttention)
+        buffers = host.buffers_of(views)
+        s, pairs = buffers.shape(rows, width), buffers.pairs(rows * width)
+        size = s.x.shape[1]
+        pairs.parts[:, 0] = host.embedding[batch.ids.numpy().ravel()]
+        pairs.parts[:, 1] = hidden.numpy().reshape(-1, size)
+        divide_by_length(pairs.parts, size * host.config.norm_eps, pairs.dots, pairs.parts)
+        np.multiply(pairs.parts, self._norms, out=pairs.parts)
+        self._inputs.into(pairs.rows, s.mixed_rows)
         np.copyto(s.x, s.mixed)
-        host.load_tables(s, mixer)
+        rotary.load(batch.starts, s.cos, s.sin)
+        host.norm(s, layer.mixer_norm)
+        host.project(s, layer.mixer)
+        # Only what the last cells predict is asked for.
+        last = s if width == 1 else buffers.shape(rows, 1)
+        name = state_name(MTP, "kv")
+        for row, (lane, start) in enumerate(zip(batch.lanes, batch.starts, strict=True)):
+            count = batch.widths[row]
+            views.write_pages(name, lane, start, s.torch_kv[row, :count])
+            pages = views.read_pages(name, lane, start + count)
+            host.attend(s.queries[row, count - 1 : count], pages, last.attended_heads[row])
+            if width > 1:
+                end = row * width + count - 1
+                last.x[row] = s.x[end]
+                last.output_gate[row] = s.output_gate[end]
+        # exp overflows where a gate is shut.
         with np.errstate(over="ignore"):
-            host.run_layer(s, buffers, MTP, self._layer, mixer)
-        return host.final(s, self._final_norm).view(rows, width, size)
+            host.finish_attention(last, layer.mixer)
+            np.add(last.x, last.mixed, out=last.x)
+            host.run_mlp(last, layer)
+        return host.final(last, self._final_norm)

@@ -23,18 +23,16 @@ from infernix_core.interfaces.model import (
 from infernix_qwen3_5.config import FULL, ModelConfig
 from infernix_qwen3_5.gated_delta import CHUNK, replay, transition
 from infernix_qwen3_5.host import HostStep
-from infernix_qwen3_5.layers import inverse_frequencies, rms_norm, rotary_tables
+from infernix_qwen3_5.layers import rms_norm
 from infernix_qwen3_5.mixers import RECORDS, PrefillMixer, VerifyMixer, run_layer, state_name
 from infernix_qwen3_5.mtp import MtpHead
 from infernix_qwen3_5.mtp_weights import MtpSource
+from infernix_qwen3_5.rotary import Rotary
 from infernix_qwen3_5.weights import ModelWeights
 
 #: Most bytes of recurrent state that a verify on the CPU keeps after columns before the last: a fold that takes fewer
 #: columns reads its state there. Beyond that it computes the columns again.
 KEPT_BYTES = 64 << 20
-
-#: Positions by which the rotary tables grow.
-ROTARY_STEP = 1024
 
 
 @frozen(eq=False)
@@ -99,9 +97,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         self.weights = weights
         self.deterministic = deterministic
         self._host = None if reference else HostStep.of(config, weights)
-        self._frequencies = inverse_frequencies(config.rotary_dim, config.rope_theta, self.device)
-        empty = torch.empty(0, device=self.device)
-        self._rotary = empty, empty
+        self.rotary = Rotary(config.rotary_dim, config.rope_theta, self.device, self.dtype)
         self._state_bytes = 4 * config.value_heads * config.key_dim * config.value_dim
         self._state_bytes *= sum(kind != FULL for kind in config.layer_types)
         self._ahead: WeakKeyDictionary[StateViews, Ahead] = WeakKeyDictionary()
@@ -224,7 +220,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             except CheckpointError as error:
                 return str(error)
             self._mtp_head = MtpHead(
-                self.config, weights, self.weights.embedding, self._tables, self._host
+                self.config, weights, self.weights.embedding, self.rotary, self._host
             )
         return self._mtp_head
 
@@ -273,9 +269,8 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         outputs = []
         for offset in range(0, width, step):
             ids = batch.ids[:, offset : min(offset + step, width)]
-            tables = self._tables([start + offset], ids)
             mixer = PrefillMixer(
-                self.config, views, lane, start + offset, tables, self.deterministic
+                self.config, views, lane, start + offset, self.rotary, self.deterministic
             )
             outputs.append(self._run(ids, mixer, features))
         return _joined(outputs, batch.ids.shape[1])
@@ -295,7 +290,6 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
             )
             records = {name: torch.cat([each[name] for _, each in rows]) for name in rows[0][1]}
         else:
-            tables = self._tables(batch.starts, batch.ids)
             count, width = batch.ids.shape
             # A single column is folded whole or not at all.
             keeping = width > 1 and self._host is not None
@@ -306,7 +300,7 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
                 batch.lanes,
                 batch.starts,
                 batch.widths,
-                tables,
+                self.rotary,
                 recording=width > 1 and not keeping,
                 keeping=keeping,
             )
@@ -328,34 +322,14 @@ class Qwen3_5Target:  # noqa: N801 - the family's own name
         for column in range(batch.widths[row]):
             ids = batch.ids[row : row + 1, column : column + 1]
             starts = (batch.starts[row] + column,)
-            tables = self._tables(starts, ids)
             lanes = batch.lanes[row : row + 1]
-            mixer = VerifyMixer(self.config, views, lanes, starts, (1,), tables, True, slots)
+            mixer = VerifyMixer(self.config, views, lanes, starts, (1,), self.rotary, True, slots)
             outputs.append(self._run(ids, mixer, features))
             for name, record in mixer.records.items():
                 records.setdefault(name, []).append(record)
         return _joined(outputs, columns), {
             name: _padded(torch.cat(parts, dim=1), columns) for name, parts in records.items()
         }
-
-    def _tables(self, starts: Sequence[int], ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [N, W, 1, rotary_dim / 2] of these columns."""
-        width = ids.shape[1]
-        end = max(starts) + width
-        cos, sin = self._rotary
-        if end > len(cos):
-            # Whole steps: then a position's numbers do not depend on where the table ends.
-            size = -(-end // ROTARY_STEP) * ROTARY_STEP
-            tables = rotary_tables(torch.arange(size, device=self.device), self._frequencies)
-            cos, sin = self._rotary = tables[0].to(self.dtype), tables[1].to(self.dtype)
-        if len(starts) == 1:
-            start = starts[0]
-            return cos[start:end].unsqueeze(0), sin[start:end].unsqueeze(0)
-        first = torch.tensor(starts, dtype=torch.int64, device=self.device)
-        if width == 1:
-            return cos[first].unsqueeze(1), sin[first].unsqueeze(1)
-        positions = first.unsqueeze(1) + torch.arange(width, device=self.device)
-        return cos[positions], sin[positions]
 
     def _run(
         self, ids: Tensor, mixer: PrefillMixer | VerifyMixer, features: Sequence[str]

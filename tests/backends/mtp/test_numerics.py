@@ -158,22 +158,36 @@ def test_outputs_of_all_cells_and_of_a_recursion(model: LoadedModel, plain: Plai
     head = model.target.draft_head("mtp")
     assert not isinstance(head, str)
     runner = Runner(model.target, 3, 64, 1, tuple(head.states()))
-    widths = (21, 1, 9)
-    tokens = [random_tokens(model, width + 1, width) for width in widths]
-    hidden = torch.zeros(3, 21, model.target.features[HIDDEN])
-    for row, width in enumerate(widths):
-        ((_, output),) = runner.prefill(row, tokens[row][:-1], None, (HIDDEN,))
-        hidden[row, :width] = output.features[HIDDEN][0]
-    ids = torch.tensor(
-        [[*row[1:], *[0] * (21 - width)] for row, width in zip(tokens, widths, strict=True)]
-    )
-    batch = ForwardBatch(StepKind.VERIFY, ids, (0, 0, 0), widths, (2, 0, 1))
-    given = [hidden[row, :width].double() for row, width in enumerate(widths)]
-    output = head.forward(batch, hidden, runner.state)
-    for row, width in enumerate(widths):
-        expected = plain.outputs(tokens[row][1:], given[row])
-        torch.testing.assert_close(output[row, :width].double(), expected, **TOLERANCE)
-    last = torch.stack([output[row, width - 1] for row, width in enumerate(widths)])
+    lengths, lanes = (21, 1, 9), (2, 0, 1)
+    tokens = [random_tokens(model, length + 1, length) for length in lengths]
+    given, expected = [], []
+    for row, length in zip(tokens, lengths, strict=True):
+        ((_, output),) = runner.prefill(0, row[:-1], None, (HIDDEN,))
+        given.append(output.features[HIDDEN][0].double())
+        expected.append(plain.outputs(row[1:], given[-1]))
+        assert len(expected[-1]) == length
+    last = torch.zeros(3, model.target.features[HIDDEN])
+    # The first cells in ones and twos, rows that are through left out; then all that remain.
+    done = [0, 0, 0]
+    for most in (1, 2, 1, 1, 21):
+        live = [row for row in range(3) if done[row] < lengths[row]]
+        widths = [min(most, lengths[row] - done[row]) for row in live]
+        ids = torch.zeros((len(live), max(widths)), dtype=torch.int64)
+        hidden = torch.full((*ids.shape, last.shape[1]), torch.nan)
+        for place, (row, width) in enumerate(zip(live, widths, strict=True)):
+            part = slice(done[row], done[row] + width)
+            ids[place, :width] = torch.tensor(tokens[row][1:][part])
+            hidden[place, :width] = given[row][part]
+        starts, where = (tuple(of[row] for row in live) for of in (done, lanes))
+        batch = ForwardBatch(StepKind.VERIFY, ids, starts, tuple(widths), where)
+        output = head.forward(batch, hidden, runner.state)
+        for place, (row, width) in enumerate(zip(live, widths, strict=True)):
+            done[row] += width
+            last[row] = output[place]
+            torch.testing.assert_close(
+                last[row].double(), expected[row][done[row] - 1], **TOLERANCE
+            )
+    assert tuple(done) == lengths
     for step in range(5):
         logits = model.target.lm_head(last)
         drafts = logits[:, : model.vocabulary.size].argmax(-1)
@@ -182,12 +196,12 @@ def test_outputs_of_all_cells_and_of_a_recursion(model: LoadedModel, plain: Plai
             tokens[row].append(int(drafts[row]))
             one = plain.logits(plain.outputs(tokens[row][1:-1], given[row][:-1])[-1])
             torch.testing.assert_close(logits[row].double(), one, **TOLERANCE)
-        starts = tuple(width + step for width in widths)
-        batch = ForwardBatch(StepKind.VERIFY, drafts[:, None], starts, (1, 1, 1), (2, 0, 1))
-        last = head.forward(batch, last[:, None], runner.state)[:, 0]
+        starts = tuple(length + step for length in lengths)
+        batch = ForwardBatch(StepKind.VERIFY, drafts[:, None], starts, (1, 1, 1), lanes)
+        last = head.forward(batch, last[:, None], runner.state)
         for row in range(3):
-            expected = plain.outputs(tokens[row][1:], given[row])[-1]
-            torch.testing.assert_close(last[row].double(), expected, **TOLERANCE)
+            right = plain.outputs(tokens[row][1:], given[row])[-1]
+            torch.testing.assert_close(last[row].double(), right, **TOLERANCE)
 
 
 def test_stored_cells_are_as_good_as_run_ones(model: LoadedModel) -> None:
@@ -296,8 +310,7 @@ def test_only_tokens_that_can_be_generated(model: LoadedModel) -> None:
     rig.start(0, random_tokens(model, 12, 3), 64)
     best = rig.propose([0], [5])[0][0]
     rig.bound.abort()
-    rig.bound.blocked = torch.zeros(size, dtype=torch.bool)
-    rig.bound.blocked[best] = True
+    rig.bound.bans[best] = -torch.inf
     assert best not in rig.propose([0], [5])[0]
     rig.bound.abort()
     original = rig.model.target.lm_head
@@ -307,7 +320,7 @@ def test_only_tokens_that_can_be_generated(model: LoadedModel) -> None:
         logits[:, size:] = 1e9
         return logits
 
-    rig.bound.blocked = None
+    rig.bound.bans[best] = 0
     rig.model.target.lm_head = padded  # type: ignore[method-assign]
     try:
         assert rig.propose([0], [5])[0][0] == best

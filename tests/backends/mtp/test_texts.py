@@ -110,6 +110,35 @@ def test_texts_are_the_ordinary_ones(case: Any, name: str, drafts: int | None, l
         assert accepted > 30
 
 
+def test_longer_copies_in_front(case: Any) -> None:
+    """A round then commits more columns than this backend ever drafts, of tokens that it never saw.
+
+    What follows a token is always the same here, so greedy texts run in circles.
+    """
+    directory, _ = case("foresighted")
+    found = []
+    for spec in (None, "mtp"):
+        copies: dict[str, Any] = {"draft_tokens": 1, "ngram_draft_tokens": 9, "ngram_min_match": 4}
+        options = EngineOptions(
+            max_context=512, deterministic=True, spec=spec, **(copies if spec else {})
+        )
+        with Engine.load(directory, options=options) as engine:
+            handles = [
+                engine.submit(
+                    engine.prepare(PromptInput(text=text)),
+                    RequestOptions(max_tokens=150, sampling=SamplingOptions(greedy=True)),
+                )
+                for text in ("the answer", "null", "user: the", '{"', "abc")
+            ]
+            found.append([handle.wait(WAIT).raise_for_error() for handle in handles])
+    ordinary, copied = found
+    assert [r.token_ids for r in copied] == [r.token_ids for r in ordinary]
+    # A ninth draft, which only a copy has, became output.
+    assert any(
+        len(r.usage.drafts_by_position) == 9 and r.usage.drafts_by_position[8][1] for r in copied
+    )
+
+
 def test_drafts_that_are_right_spare_rounds(tmp_path: Path) -> None:
     """Greedy and free: all of them are accepted."""
     directory = foresighted(tmp_path / "x")
