@@ -31,14 +31,16 @@ def toy_engine() -> Iterator[Any]:
         def make(
             model: ToyModel | None = None,
             *,
+            mask_provider: Any = None,
+            sampler: Any = None,
             backend: Any = None,
             copier: Any = None,
             **options: Any,
         ) -> Engine:
             engine = Engine(
                 model if model is not None else ToyModel.make(),
-                mask_provider=next(iter(infernix_mask_providers())).create,
-                sampler=next(iter(infernix_samplers())).create(),
+                mask_provider=mask_provider or next(iter(infernix_mask_providers())).create,
+                sampler=sampler or next(iter(infernix_samplers())).create(),
                 backend=backend,
                 copier=copier,
                 options=EngineOptions(**options),
