@@ -324,7 +324,9 @@ class MtpDrafter:
         """A forward's batch, and its hidden [N, W, H]."""
         widths = tuple(len(cell.tokens) for cell in cells)
         whole = max(widths)
-        ids = torch.tensor([[*cell.tokens, *[0] * (whole - len(cell.tokens))] for cell in cells])
+        ids = np.zeros((len(cells), whole), dtype=np.int64)
+        for row, cell in enumerate(cells):
+            ids[row, : widths[row]] = cell.tokens
         if len(cells) == 1:
             hidden = cells[0].hidden.unsqueeze(0)
         else:
@@ -334,7 +336,7 @@ class MtpDrafter:
                 hidden[row, : widths[row]] = cell.hidden
         batch = ForwardBatch(
             kind=StepKind.VERIFY,
-            ids=ids.to(self.target.device),
+            ids=torch.from_numpy(ids).to(self.target.device),
             starts=tuple(cell.start for cell in cells),
             widths=widths,
             lanes=tuple(cell.lane for cell in cells),
