@@ -114,7 +114,7 @@ def _check_without_backend(options: EngineOptions) -> None:
     if options.draft_tokens:
         raise _refused(
             "draft_tokens",
-            f"{options.draft_tokens} draft tokens need a speculative backend",
+            f"drafts ({options.draft_tokens}) need a speculative backend",
             "choose one with spec",
         )
     if options.drafter is not None:

@@ -117,8 +117,6 @@ class Usage:
         accepted_tokens: How many of them became output.
         drafts_by_position: Of the rounds that drafted a first, a second, … token for it: how many there were, and
             in how many that draft became output.
-        draft_seconds: Wall seconds that its committed rounds waited for their drafts, those of other requests in
-            the same rounds included.
     """
 
     prompt_tokens: int
@@ -127,7 +125,6 @@ class Usage:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     drafts_by_position: tuple[tuple[int, int], ...] = ()
-    draft_seconds: float = 0.0
 
 
 @frozen
@@ -140,6 +137,8 @@ class Timings:
         prefill: From the lane to the first token.
         decode: From the first token to the end.
         first_token: From submit to the first token.
+        drafts: The part of ``decode`` in which its committed rounds waited for their drafts, those of other requests
+            in the same rounds included.
     """
 
     preparation: float = 0.0
@@ -147,6 +146,7 @@ class Timings:
     prefill: float = 0.0
     decode: float = 0.0
     first_token: float = 0.0
+    drafts: float = 0.0
     total: float = 0.0
 
 

@@ -303,7 +303,6 @@ class Request:
                         drafted_tokens=self.statistics.drafted,
                         accepted_tokens=self.statistics.accepted,
                         drafts_by_position=self.statistics.by_position,
-                        draft_seconds=self.draft_seconds,
                     ),
                     timings=self._timings(),
                     stop=stop,
@@ -316,7 +315,11 @@ class Request:
 
     def _timings(self) -> Timings:
         now = time.monotonic()
-        timings = Timings(preparation=self.queued - self.submitted, total=now - self.submitted)
+        timings = Timings(
+            preparation=self.queued - self.submitted,
+            drafts=self.draft_seconds,
+            total=now - self.submitted,
+        )
         admitted = self.admitted if self.admitted is not None else now
         timings = evolve(timings, queue=admitted - self.queued)
         if self.admitted is not None:

@@ -199,7 +199,7 @@ def _row(
         tokens_per_round=tokens / sum(result.usage.rounds for result in results),
         accepted=_accepted(results),
         draft_wait_seconds=median(
-            sum(result.usage.draft_seconds for result in run.results) for run in own
+            sum(result.timings.drafts for result in run.results) for run in own
         ),
         mask_cpu_seconds=median(
             sum(r.constraint.mask_cpu_seconds for r in run.results if r.constraint is not None)

@@ -10,6 +10,7 @@ import torch
 from infernix_bench import reference
 from infernix_bench.command import PARTS
 from infernix_core.cli.main import main
+from infernix_qwen3_5.testing import random_checkpoint
 
 TINY = ["bench", "--tokens", "3", "--lanes", "2", "--repeats", "1"]
 FIELDS = {
@@ -27,6 +28,21 @@ FIELDS = {
     },
     "compile": {"kind", "cold", "warm", "bytes"},
     "masks": {"kind", "positions", "first", "p50", "p99", "worst", "accept"},
+    "spec": {
+        "backend",
+        "drafts",
+        "task",
+        "requests",
+        "constrained",
+        "tokens",
+        "tokens_per_round",
+        "accepted",
+        "draft_wait_seconds",
+        "mask_cpu_seconds",
+        "tokens_per_second",
+        "speedup",
+        "cpu_speedup",
+    },
     "mixed": {
         "constrained",
         "free",
@@ -53,11 +69,44 @@ def document(capsys: pytest.CaptureFixture, *arguments: str) -> dict:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_has_its_fields(part: str, capsys: pytest.CaptureFixture) -> None:
-    found = document(capsys, part)
+    found = document(capsys, part, *(["--spec", "ngram"] if part == "spec" else []))
     assert found.keys() == {"setting", part}
     assert all(row.keys() == FIELDS[part] for row in found[part]["rows"])
     assert found["setting"]["threads"] == 1
     assert found["setting"]["tokens"] == 3
+
+
+def test_spec_compares_each_number_of_drafts_with_ordinary_decoding(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    """Rounds and acceptances add up; a task is asked one request at a time and several at once."""
+    arguments = ["spec", "--spec", "mtp", "--draft-tokens", "2", "--tokens", "12"]
+    found = document(capsys, *arguments)["spec"]
+    cases = {(row["backend"], row["drafts"], row["requests"]) for row in found["rows"]}
+    assert cases == {(*setting, n) for setting in (("ordinary", 0), ("mtp", 2)) for n in (1, 2)}
+    assert {row["task"]: row["constrained"] for row in found["rows"]} == {
+        "extract, schema": True,
+        "extract, free": False,
+        "think, extract, schema": True,
+        "call a tool": True,
+        "copy, free": False,
+    }
+    for row in found["rows"]:
+        if row["backend"] == "ordinary":
+            assert (row["tokens_per_round"], row["accepted"], row["speedup"]) == (1, [], 1)
+        else:
+            first, second = row["accepted"]
+            assert 1 >= first >= second >= 0
+            # The first token of each request and what its last rounds had no room for take a round each.
+            assert 1 < row["tokens_per_round"] <= 1 + first + second
+
+
+def test_spec_says_why_a_backend_is_left_out(capsys: pytest.CaptureFixture, tmp_path) -> None:
+    directory = random_checkpoint(tmp_path / "plain", context_length=1024)
+    found = document(capsys, "spec", "--model", str(directory), "--tokens", "2")["spec"]
+    assert {row["backend"] for row in found["rows"]} == {"ordinary", "ngram"}
+    for name in ("mtp", "dflash", "dflash2"):
+        assert any(note.startswith(f"{name}: ") for note in found["notes"]), found["notes"]
 
 
 def test_decode_has_every_case_and_both_sides_generate_the_same(
