@@ -123,7 +123,7 @@ def test_a_refusal_names_the_option_that_was_given(option: str | None, expected:
 WITHOUT_BACKEND = [
     (
         {"draft_tokens": 3},
-        "draft_tokens: 3 draft tokens need a speculative backend (choose one with spec)",
+        "draft_tokens: drafts (3) need a speculative backend (choose one with spec)",
     ),
     (
         {"ngram_draft_tokens": 3},
