@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from infernix_demo_model.hooks import checkpoint_path, infernix_bundled_checkpoints
 
-LIMIT_BYTES = 12 * 1024 * 1024
+LIMIT_BYTES = 16_000_000
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +43,20 @@ def expected_shapes(text):
             "mlp.up_proj.weight": [inner, hidden],
             "mlp.down_proj.weight": [hidden, inner],
         }
-        if kind == "full_attention":
-            layer |= {
-                "self_attn.q_proj.weight": [2 * queries, hidden],
-                "self_attn.k_proj.weight": [keys, hidden],
-                "self_attn.v_proj.weight": [keys, hidden],
-                "self_attn.o_proj.weight": [hidden, queries],
-                "self_attn.q_norm.weight": [text["head_dim"]],
-                "self_attn.k_norm.weight": [text["head_dim"]],
+        attention = {
+            "self_attn.q_proj.weight": [2 * queries, hidden],
+            "self_attn.k_proj.weight": [keys, hidden],
+            "self_attn.v_proj.weight": [keys, hidden],
+            "self_attn.o_proj.weight": [hidden, queries],
+            "self_attn.q_norm.weight": [text["head_dim"]],
+            "self_attn.k_norm.weight": [text["head_dim"]],
+        }
+        if index == 0:
+            drafting = {
+                f"mtp.layers.0.{name}": shape for name, shape in (layer | attention).items()
             }
+        if kind == "full_attention":
+            layer |= attention
         else:
             layer |= {
                 "linear_attn.in_proj_qkv.weight": [mixed, hidden],
@@ -65,7 +70,14 @@ def expected_shapes(text):
                 "linear_attn.out_proj.weight": [hidden, values],
             }
         shapes |= {f"layers.{index}.{name}": shape for name, shape in layer.items()}
-    return {f"model.language_model.{name}": shape for name, shape in shapes.items()}
+    drafting |= {
+        "mtp.fc.weight": [hidden, 2 * hidden],
+        "mtp.pre_fc_norm_embedding.weight": [hidden],
+        "mtp.pre_fc_norm_hidden.weight": [hidden],
+        "mtp.norm.weight": [hidden],
+    }
+    assert text["mtp_num_hidden_layers"] == 1
+    return {f"model.language_model.{name}": shape for name, shape in shapes.items()} | drafting
 
 
 def test_tensors_match_the_config(config, header):
@@ -80,10 +92,19 @@ def test_the_file_holds_exactly_the_tensors(header):
 
 
 def test_the_checkpoint_is_small():
-    files = {path.name: path.stat().st_size for path in checkpoint_path().iterdir()}
+    root = checkpoint_path()
+    files = {
+        path.relative_to(root).as_posix(): path.stat().st_size
+        for path in root.rglob("*")
+        if path.is_file()
+    }
     assert set(files) == {
         "chat_template.jinja",
         "config.json",
+        "dflash/config.json",
+        "dflash/model.safetensors",
+        "dflash2/config.json",
+        "dflash2/model.safetensors",
         "generation_config.json",
         "model.safetensors",
         "tokenizer.json",
