@@ -27,15 +27,19 @@ class MaskJob:
     """One row's masks in the making.
 
     Attributes:
-        fill: Makes them; returns the columns' states.
-        deadline: When it takes too long, on the monotonic clock; ``None`` never.
+        fill: Makes them, telling of each that is written; returns the columns' states.
+        timeout: Seconds that one of them may take; ``None`` for ever.
+        deadline: When the present one takes too long, on the monotonic clock; ``None`` never.
+        filled: States of the columns whose masks are written.
         states: Once it is done, unless it failed.
         fault: Why it failed.
         cpu_seconds: What it took of its thread, once it is done.
     """
 
-    fill: Callable[[], States]
-    deadline: float | None = None
+    fill: Callable[[Callable[[MaskState], None]], States]
+    timeout: float | None = None
+    deadline: float | None = field(default=None, init=False)
+    filled: list[MaskState] = field(factory=list, init=False)
     states: States | None = None
     fault: Exception | None = None
     cpu_seconds: float = 0.0
@@ -46,12 +50,21 @@ class MaskJob:
 
     def __attrs_post_init__(self) -> None:
         self._over.acquire()
+        self._renew()
+
+    def _renew(self) -> None:
+        if self.timeout is not None:
+            self.deadline = time.monotonic() + self.timeout
+
+    def _one(self, state: MaskState) -> None:
+        self.filled.append(state)
+        self._renew()
 
     def run(self) -> None:
         """On the mask thread."""
         before = time.thread_time()
         try:
-            self.states = self.fill()
+            self.states = self.fill(self._one)
         except Exception as fault:
             self.fault = fault
         self.cpu_seconds = time.thread_time() - before
@@ -68,7 +81,7 @@ class MaskJob:
         return self._done
 
     def overdue(self, now: float) -> bool:
-        """Whether it takes, or has taken, too long."""
+        """Whether one of its masks takes, or has taken, too long."""
         return self.deadline is not None and now >= self.deadline
 
     def wait(self, seconds: float) -> bool:
@@ -90,14 +103,14 @@ class MaskThreads:
 
     Args:
         late: Called when a job ends that was not waited for.
-        timeout: Seconds that a job may take; ``None`` waits for ever.
+        timeout: Seconds that one mask may take; ``None`` waits for ever.
     """
 
     late: Callable[[], None]
     timeout: float | None = None
     _jobs: queue.SimpleQueue[MaskJob | None] | None = field(default=None, init=False)
 
-    def run(self, fill: Callable[[], States]) -> MaskJob:
+    def run(self, fill: Callable[[Callable[[MaskState], None]], States]) -> MaskJob:
         """Runs a job and waits for it a moment; it may not be done yet, and ``late`` tells when it is.
 
         Only the worker's thread calls this.
@@ -107,8 +120,7 @@ class MaskThreads:
             threading.Thread(
                 target=_serve, args=(self._jobs,), name="infernix-masks", daemon=True
             ).start()
-        deadline = time.monotonic() + self.timeout if self.timeout is not None else None
-        job = MaskJob(fill, deadline)
+        job = MaskJob(fill, self.timeout)
         self._jobs.put(job)
         if not job.wait(PATIENCE) and job.leave(self.late):
             # That thread ends with this job; the next one gets its own.

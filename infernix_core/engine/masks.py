@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ def fill_columns(
     columns: NDArray[np.int32],
     *,
     looking_up: bool = False,
+    filled: Callable[[MaskState], None] | None = None,
 ) -> tuple[MaskState, ...]:
     """Fills the masks of ``len(drafts) + 1`` columns and says what each one means.
 
@@ -38,12 +39,13 @@ def fill_columns(
         matcher: Not terminated. It is back at its state when this returns or raises.
         drafts: Draft token ids.
         columns: int32 [at least len(drafts) + 1, ceil(V / 32)].
-        looking_up: Give up where a mask is more than a look-up.
+        looking_up: Give up where a mask is more than a look-up. Without drafts the caller has asked.
+        filled: Told of each column when its mask is written.
 
     Raises:
         NotReady: It gave up; what it wrote has no meaning.
     """
-    if not drafts and not looking_up:
+    if not drafts:
         return (MaskState.READY if matcher.fill(columns[0]) else MaskState.DEAD_END,)
     states = [MaskState.UNREACHABLE] * (len(drafts) + 1)
     mark = matcher.mark()
@@ -51,10 +53,12 @@ def fill_columns(
         for column in range(len(drafts) + 1):
             if looking_up and not matcher.ready:
                 raise NotReady
-            if not matcher.fill(columns[column]):
-                states[column] = MaskState.DEAD_END
+            legal = matcher.fill(columns[column])
+            states[column] = MaskState.READY if legal else MaskState.DEAD_END
+            if filled is not None:
+                filled(states[column])
+            if not legal:
                 break
-            states[column] = MaskState.READY
             if column == len(drafts) or not is_legal(columns[column], drafts[column]):
                 break
             if not matcher.accept(drafts[column]):

@@ -14,7 +14,7 @@ from infernix_core.engine.constraint_work import ConstraintWork
 from infernix_core.engine.grammar_cache import Found, GrammarCache
 from infernix_core.engine.request import GenerationHandle, RequestOptions
 from infernix_core.engine.request_checks import check_budget, check_request, check_tools
-from infernix_core.engine.resident import PreparedMask, Request
+from infernix_core.engine.resident import PreparedMasks, Request
 from infernix_core.engine.sampling_defaults import resolve_sampling
 from infernix_core.engine.session import OutputSession
 from infernix_core.engine.stop_strings import StopStrings
@@ -106,12 +106,13 @@ class Preparation:
         room = self.max_context - len(prompt.token_ids)
         limit = room if options.max_tokens is None else min(options.max_tokens, room)
         early_close = self._early_close(prompt, options, limit)
-        matcher, work, initial, raw_members = self._matcher(prompt, options, patience)
+        matcher, restart, work, initial, raw_members = self._matcher(prompt, options, patience)
         session = OutputSession(
             decoder=self.model.decoder(prompt, options.output, raw_members),
             limit=limit,
             end_ids=self.model.vocabulary.end_ids,
             matcher=matcher,
+            restart=restart,
             stop=StopStrings(options.stop),
             stop_token_ids=frozenset(options.stop_token_ids),
             thinking_budget=options.thinking_budget if early_close else None,
@@ -134,7 +135,11 @@ class Preparation:
             submitted=submitted,
             deadline=patience.deadline,
             cancelled=cancelled,
-            prepared=PreparedMask(0, initial, MaskState.READY) if initial is not None else None,
+            prepared=(
+                PreparedMasks(0, (), initial[None], (MaskState.READY,))
+                if initial is not None
+                else None
+            ),
         )
 
     def _early_close(
@@ -150,15 +155,23 @@ class Preparation:
 
     def _matcher(
         self, prompt: PreparedPrompt, options: RequestOptions, patience: Patience
-    ) -> tuple[GrammarMatcher | None, ConstraintWork | None, MaskRow | None, RawMembers]:
-        """Compiles the output language and checks that it has a first token after what the prompt holds of it."""
+    ) -> tuple[
+        GrammarMatcher | None,
+        Callable[[], GrammarMatcher] | None,
+        ConstraintWork | None,
+        MaskRow | None,
+        RawMembers,
+    ]:
+        """Compiles the output language and checks that it has a first token after what the prompt holds of it: a
+        matcher, what makes another one like it, the first mask.
+        """
         started = time.thread_time()
         patience.check()
         language = self.model.language(prompt, options.output)
         # Also where nothing is constrained: what cannot be gone on with is refused there too.
         prefix = self.model.prefix(prompt, options.output)
         if language is None:
-            return None, None, None, NO_RAW_MEMBERS
+            return None, None, None, None, NO_RAW_MEMBERS
         patience.check()
         found = self.grammars.get(language, patience)
         kind = options.constraint.kind if options.constraint is not None else "tools"
@@ -177,7 +190,8 @@ class Preparation:
             language, kind, found.cache, seconds, found.grammar.notes, positions=1
         )
         raw_members = found.grammar.raw_members if prompt.tools else NO_RAW_MEMBERS
-        return matcher, work, first, raw_members
+        grammar = found.grammar
+        return matcher, lambda: grammar.start(prefix), work, first, raw_members
 
     def _continued(
         self,

@@ -78,6 +78,7 @@ class Program:
         self.width = 1 + (drafter.width if drafter is not None else 0)
         self._features = drafter.features if drafter is not None else ()
         drafter_states = drafter.states if drafter is not None else ()
+        self._vocabulary_size = vocabulary.size
         generable = torch.ones(vocabulary.size, dtype=torch.bool)
         generable[list(vocabulary.ids(TokenClass.FORBIDDEN))] = False
         self._plan: SamplerPlan = sampler.plan(
@@ -285,9 +286,14 @@ class Program:
         ]
         try:
             proposal = self._drafter.propose(asked, self.state)
-            for row, extent in zip(asked, proposal.extents, strict=True):
+            for index, (row, extent) in enumerate(zip(asked, proposal.extents, strict=True)):
                 if not 0 <= extent <= min(row.limit, proposal.ids.shape[1]):
                     raise IntegrityError(f"it proposes {extent} of {row.limit} drafts")
+                for token in proposal.ids[index, :extent].tolist():
+                    if not 0 <= token < self._vocabulary_size:
+                        raise IntegrityError(
+                            f"it proposes token {token} of a vocabulary of {self._vocabulary_size}"
+                        )
         except Exception as fault:
             self._drafter.abort()
             raise RoundFault("the drafter cannot propose") from fault

@@ -80,26 +80,42 @@ class PendingMask:
 
     Attributes:
         job: Makes them.
-        rows: int32 [columns, words]; where they go.
+        drafts: Along which.
+        rows: int32 [len(drafts) + 1, words]; where they go.
     """
 
     job: MaskJob
+    drafts: tuple[int, ...]
     rows: NDArray[np.int32]
 
 
 @frozen(eq=False)
-class PreparedMask:
-    """A mask that was made outside a round.
+class PreparedMasks:
+    """Masks that were made outside a round.
 
     Attributes:
-        position: For the output token of this index.
-        row: int32 [words].
-        state: READY or DEAD_END.
+        position: The first one is for the output token of this index.
+        drafts: Those behind it are for the tokens after these.
+        rows: int32 [columns, words], of at most len(drafts) + 1 columns.
+        states: One per column.
     """
 
     position: int
-    row: NDArray[np.int32]
-    state: MaskState
+    drafts: tuple[int, ...]
+    rows: NDArray[np.int32]
+    states: States
+
+    def fill(self, drafts: Sequence[int], columns: NDArray[np.int32]) -> States:
+        """What of it holds along these drafts. Other columns are UNREACHABLE: a row then ends before them."""
+        same = 0
+        for known, draft in zip(self.drafts, drafts, strict=False):
+            if known != draft:
+                break
+            same += 1
+        known_states = self.states[: same + 1]
+        count = len(known_states)
+        columns[:count] = self.rows[:count]
+        return (*known_states, *[MaskState.UNREACHABLE] * (len(drafts) + 1 - count))
 
 
 class MaskPending(Exception):
@@ -119,7 +135,7 @@ class Request:
         history: Prompt and committed output.
         hidden: The prompt's last hidden, between prefill and the first token.
         mask_job: The masks that take long, while they are made.
-        prepared: The next position's mask, when it was made outside a round.
+        prepared: The next round's masks, when they were made outside of it.
         closing: The text that closes the reasoning, while it is appended.
         appended: How many of ``closing.ids`` are executed.
     """
@@ -139,7 +155,7 @@ class Request:
     prefilled: int = 0
     hidden: Tensor | None = None
     mask_job: PendingMask | None = None
-    prepared: PreparedMask | None = None
+    prepared: PreparedMasks | None = None
     closing: Closing | None = None
     appended: int = 0
     statistics: RowStatistics = field(factory=RowStatistics)
@@ -157,11 +173,6 @@ class Request:
         """Tokens of the prompt."""
         return len(self.prompt.token_ids)
 
-    @property
-    def prepared_here(self) -> bool:
-        """Whether the next position's mask is known."""
-        return self.prepared is not None and self.prepared.position == len(self.session.tokens)
-
     def fill_masks(
         self, drafts: Sequence[int], columns: NDArray[np.int32], threads: MaskThreads
     ) -> States:
@@ -174,10 +185,9 @@ class Request:
         assert matcher is not None
         assert work is not None
         started = time.thread_time()
-        if self.prepared_here and not drafts:
-            assert self.prepared is not None
-            columns[0] = self.prepared.row
-            states: States = (self.prepared.state,)
+        prepared = self.prepared
+        if prepared is not None and prepared.position == len(self.session.tokens):
+            states: States = prepared.fill(drafts, columns)
         elif not matcher.ready:
             states = self._fill_elsewhere(tuple(drafts), columns, threads)
         else:
@@ -199,24 +209,48 @@ class Request:
         assert matcher is not None
         # Into rows of its own: a round that does not wait any longer uses the columns for others.
         rows = np.empty((len(drafts) + 1, columns.shape[1]), dtype=np.int32)
-        job = threads.run(lambda: fill_columns(matcher, drafts, rows))
+        job = threads.run(lambda filled: fill_columns(matcher, drafts, rows, filled=filled))
         if not job.done:
-            raise MaskPending(self, PendingMask(job, rows))
+            raise MaskPending(self, PendingMask(job, drafts, rows))
         states = self._taken(job)
         columns[: len(rows)] = rows
         return states
 
     def take_masks(self) -> None:
-        """Takes the masks that took long; the first of them is what the next round needs.
+        """Takes the masks that took long, for the next round: it drafts the same, since drafts are a function of
+        history and seed. A round that went on without drafts would drop drawn ones for what their masks cost.
 
         Raises:
             Exception: What the matcher raised.
         """
         assert self.mask_job is not None
-        job, rows = self.mask_job.job, self.mask_job.rows
+        pending, self.mask_job = self.mask_job, None
+        states = self._taken(pending.job)
+        self.prepared = PreparedMasks(
+            len(self.session.tokens), pending.drafts, pending.rows, states
+        )
+
+    def leave_masks(self) -> bool:
+        """Gives up masks of which one takes too long, and takes those before it; False where it is the next token's.
+
+        The thread keeps the matcher that it is busy with. Whether the mask matters is up to the next round: if it gets
+        there, it is the next token's then.
+
+        Raises:
+            Exception: What a new matcher raises.
+        """
+        assert self.mask_job is not None
+        pending = self.mask_job
+        states = tuple(pending.job.filled)
+        if not states:
+            return False
+        assert self.work is not None
         self.mask_job = None
-        states = self._taken(job)
-        self.prepared = PreparedMask(len(self.session.tokens), rows[0], states[0])
+        self.work.positions += len(states)
+        self.session.leave_matcher()
+        rows = pending.rows[: len(states)].copy()
+        self.prepared = PreparedMasks(len(self.session.tokens), pending.drafts, rows, states)
+        return True
 
     def _taken(self, job: MaskJob) -> States:
         assert self.work is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -75,6 +75,7 @@ class OutputSession:
         limit: Most tokens to generate.
         end_ids: The model's end tokens.
         matcher: The grammar state; ``None`` when unconstrained.
+        restart: Makes a matcher that is where ``matcher`` was before the first token.
         stop: Stop strings.
         stop_token_ids: Further end tokens.
         thinking_budget: Most tokens of reasoning; ``None`` does not limit it.
@@ -85,6 +86,7 @@ class OutputSession:
     limit: int
     end_ids: frozenset[int]
     matcher: GrammarMatcher | None = None
+    restart: Callable[[], GrammarMatcher] | None = None
     stop: StopStrings = field(factory=StopStrings)
     stop_token_ids: frozenset[int] = frozenset()
     thinking_budget: int | None = None
@@ -225,9 +227,23 @@ class OutputSession:
             _log.exception("a decoder failed at the end of an output; what it holds is dropped")
         return joined(pieces)
 
+    def leave_matcher(self) -> None:
+        """Goes on with a matcher of its own making, which has read what is committed: the other one is busy.
+
+        Raises:
+            IntegrityError: There is none to be made, or it refuses what the other one accepted.
+        """
+        if self.restart is None or self._pending is not None:
+            raise IntegrityError("the matcher cannot be replaced")
+        matcher = self.restart()
+        for token in self.tokens:
+            if not matcher.accept(token):
+                raise IntegrityError(f"a new matcher refuses the committed token {token}")
+        self.matcher = matcher
+
     def release(self) -> None:
         """Drops the matcher; the compiled grammar may live on in its cache."""
-        self.matcher = None
+        self.matcher = self.restart = None
 
     def _taken(self) -> _Pending:
         pending = self._pending

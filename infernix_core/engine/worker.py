@@ -180,19 +180,27 @@ class Worker:
             assert request.mask_job is not None
             if request.cancelled.is_set():
                 self._end(request, FinishReason.CANCELLED)
-            elif request.mask_job.job.done:
-                request.stage = Stage.FIRST if request.hidden is not None else Stage.DECODE
-                try:
-                    request.take_masks()
-                except Exception as fault:
-                    _log.exception("a request's matcher failed")
-                    self._end(request, FinishReason.ERROR, error=RowFault(request, fault))
-            elif request.mask_job.job.overdue(now):
+            elif request.mask_job.job.done or request.mask_job.job.overdue(now):
+                self._resume_with_masks(request)
+
+    def _resume_with_masks(self, request: Request) -> None:
+        """Lets a request go on with its masks, or with those before the one that takes too long."""
+        assert request.mask_job is not None
+        try:
+            if request.mask_job.job.done:
+                request.take_masks()
+            elif not request.leave_masks():
                 error = ConstraintTooSlow(
                     f"one mask of the constraint takes more than {self._mask_threads.timeout} s",
                     hint="a simpler constraint; repetitions inside repetitions are the usual cause",
                 )
                 self._end(request, FinishReason.ERROR, error=error)
+                return
+        except Exception as fault:
+            _log.exception("a request's matcher failed")
+            self._end(request, FinishReason.ERROR, error=RowFault(request, fault))
+            return
+        request.stage = Stage.FIRST if request.hidden is not None else Stage.DECODE
 
     @staticmethod
     def _over(request: Request, now: float) -> bool:
@@ -302,8 +310,6 @@ class Worker:
 
     def _draft_limit(self, request: Request) -> int:
         """Drafts that could still become output: one token of the room is the correction or the bonus."""
-        if request.prepared_here:
-            return 0
         limit = min(request.session.room - 1, self._program.width - 1)
         if request.options.draft_limit is not None:
             limit = min(limit, request.options.draft_limit)

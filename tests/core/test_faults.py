@@ -221,6 +221,21 @@ def test_a_drafter_that_fails_ends_its_round_and_the_engine_goes_on(
     assert len(Backend.drafter.released) == 4
 
 
+@pytest.mark.parametrize("token", [-1, 10**6, 2**40])
+def test_a_draft_that_is_no_token_ends_its_round_and_the_engine_goes_on(
+    make_engine: Make, token: int
+) -> None:
+    """It would index the model's embedding, and is the drafter's fault."""
+    wrong = [True]
+    script = ScriptedBackend(lambda row: [1, token] if wrong[0] else [1])
+    engine = make_engine(backend=script, draft_tokens=2)
+    result = ask(engine, "r0", max_tokens=20).wait(WAIT)
+    assert f"token {token} of a vocabulary" in result.error.message
+    wrong[0] = False
+    plain = answer(make_engine(), "r0", max_tokens=20)
+    assert answer(engine, "r0", max_tokens=20).token_ids == plain.token_ids
+
+
 def test_a_drafter_that_cannot_release_stops_the_engine_and_every_handle_ends(
     make_engine: Make,
 ) -> None:

@@ -6,13 +6,17 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from infernix_core.engine import mask_jobs
 from infernix_core.engine.request import FinishReason
+from infernix_core.engine.resident import PreparedMasks
 from infernix_core.errors import ConstraintTooSlow
 from infernix_core.interfaces.constraints import Choice
-from infernix_core.testing.drafters import ScriptedBackend
+from infernix_core.interfaces.sampling import MaskState
+from infernix_core.random import Purpose, uniform
+from infernix_core.testing.drafters import SampledBackend, ScriptedBackend
 from infernix_core.testing.plain_provider import PlainMatcher, PlainProvider
 from tests.core.conftest import WAIT, answer, ask
 
@@ -21,11 +25,13 @@ TEXTS = {"slow text", "slow type"}
 
 
 class SlowProvider:
-    """Languages with an ``s`` in front have a mask behind ``slow`` that waits until it may be made."""
+    """The mask behind ``text`` waits until it may be made, and then so many seconds more."""
 
-    def __init__(self, *, broken: bool = False) -> None:
+    def __init__(
+        self, *, broken: bool = False, text: bytes = b"slow", seconds: float = 0.0
+    ) -> None:
         self.at_work, self.go = threading.Event(), threading.Event()
-        self.broken = broken
+        self.broken, self.text, self.seconds = broken, text, seconds
         self.threads: set[str] = set()
 
     def bind(self, vocabulary: Any) -> Any:
@@ -53,10 +59,11 @@ class SlowProvider:
                 super().rollback(inner)
 
             def fill(self, row: Any) -> bool:
-                if bytes(token for token in self.accepted if token < 256) == b"slow":
+                if bytes(token for token in self.accepted if token < 256) == provider.text:
                     provider.threads.add(threading.current_thread().name)
                     provider.at_work.set()
                     assert provider.go.wait(WAIT)
+                    time.sleep(provider.seconds)
                     if provider.broken:
                         raise RuntimeError("late")
                 return super().fill(row)
@@ -119,6 +126,106 @@ def test_a_request_with_drafts(make_engine) -> None:
     assert slow.wait(WAIT).token_ids == plain.token_ids
 
 
+X, Y = ord("x"), ord("y")
+FORK = Choice(["axkk", "aykk"])
+
+
+def drawn(row: Any, position: int, weights: Any) -> int:
+    return int(uniform(row.seed, len(row.history) + position, Purpose.DRAFT) >= weights[0])
+
+
+def forks(engine: Any, seeds: range) -> list[tuple[int, ...]]:
+    handles = [ask(engine, "p", constraint=FORK, seed=seed, temperature=1e6) for seed in seeds]
+    return [handle.wait(WAIT).raise_for_error().token_ids for handle in handles]
+
+
+def test_drawn_drafts_are_not_dropped_for_what_their_masks_cost(make_engine) -> None:
+    """A round that is dropped for a slow mask runs again with the same drafts, so texts do not depend on times.
+
+    Going on without them would keep "x", whose mask is the slow one, from being drafted: its share would fall.
+    """
+    backend = SampledBackend(lambda row, before: ((X, Y), (0.8, 0.2)), drawn)
+    texts = []
+    for seconds in (0.0, 0.03):
+        provider = SlowProvider(text=b"ax", seconds=seconds)
+        provider.go.set()
+        engine = make_engine(provider=lambda p=provider: p, backend=backend, draft_tokens=2)
+        texts.append(forks(engine, range(60)))
+        assert provider.at_work.is_set()
+    assert texts[0] == texts[1]
+    assert 15 < sum(tokens[1] == X for tokens in texts[0]) < 45
+
+
+def test_a_mask_that_takes_too_long_behind_a_draft_matters_only_if_the_output_gets_there(
+    make_engine,
+) -> None:
+    plain = forks(make_engine(), range(12))
+    provider = SlowProvider(text=b"ax")
+    backend = ScriptedBackend(lambda row: [X, ord("k")] if row.history[-1] == ord("a") else [])
+    engine = make_engine(
+        provider=lambda: provider, backend=backend, draft_tokens=2, mask_timeout=0.1
+    )
+    handles = [ask(engine, "p", constraint=FORK, seed=n, temperature=1e6) for n in range(12)]
+    ends = set()
+    for handle, expected in zip(handles, plain, strict=True):
+        result = handle.wait(WAIT)
+        reached = expected[1] == X
+        ends.add(reached)
+        if reached:
+            assert result.error.kind == "ConstraintTooSlow"
+            assert result.text == "ax"
+        else:
+            assert result.token_ids == expected
+            assert result.constraint.terminated
+    assert ends == {False, True}
+    provider.go.set()
+
+
+def test_the_timeout_is_that_of_one_mask(make_engine) -> None:
+    """Many drafts have many masks, each of which may take as long."""
+    provider = SlowProvider(text=b"axk", seconds=0.15)
+    provider.go.set()
+
+    def both(row: Any) -> list[int]:
+        return [*b"xkk"] if row.history[-1] == ord("a") else []
+
+    engine = make_engine(
+        provider=lambda: provider, backend=ScriptedBackend(both), draft_tokens=3, mask_timeout=0.25
+    )
+    slow = Choice(["axkk"])
+    assert answer(engine, "p", constraint=slow).text == "axkk"
+
+    def fill(filled: Any) -> tuple[MaskState, ...]:
+        filled(MaskState.READY)
+        return ()
+
+    job = mask_jobs.MaskJob(fill, 0.2)
+    before = job.deadline
+    time.sleep(0.01)
+    job.run()
+    assert job.deadline > before
+    assert job.filled == [MaskState.READY]
+
+
+def test_masks_made_outside_hold_as_far_as_the_drafts_are_the_same() -> None:
+    rows = np.arange(4, dtype=np.int32)[:, None]
+    states = (MaskState.READY,) * 3 + (MaskState.DEAD_END,)
+    prepared = PreparedMasks(7, (1, 2, 3), rows, states)
+    gone = MaskState.UNREACHABLE
+    for drafts, expected in (
+        ((), states[:1]),
+        ((1, 2, 3), states),
+        ((1, 2), states[:3]),
+        ((1, 2, 9), (*states[:3], gone)),
+        ((9, 2, 3), (states[0], gone, gone, gone)),
+        ((1, 2, 3, 4), (*states, gone)),
+    ):
+        columns = np.full((len(drafts) + 1, 1), -1, dtype=np.int32)
+        assert prepared.fill(drafts, columns) == expected
+        for index, state in enumerate(expected):
+            assert columns[index, 0] == (-1 if state is gone else index)
+
+
 def test_a_slow_request_can_be_cancelled(make_engine) -> None:
     provider = SlowProvider()
     engine = make_engine(provider=lambda: provider, lanes=1)
@@ -152,7 +259,7 @@ def test_a_mask_that_takes_too_long_ends_its_request(make_engine) -> None:
 def test_a_job_is_overdue_by_its_deadline_alone(timeout: float | None) -> None:
     """Whether it has ended is another question: the worker asks one after the other."""
     threads = mask_jobs.MaskThreads(lambda: None, timeout)
-    job = threads.run(lambda: ())
+    job = threads.run(lambda filled: ())
     threads.close()
     assert job.done
     assert not job.overdue(time.monotonic())
