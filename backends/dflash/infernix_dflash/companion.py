@@ -47,7 +47,8 @@ class TargetFacts:
         """
         sizes = {
             feature: width
-            for feature, width in target.features.items()
+            # An object of duck type may lack what it has nothing to say for.
+            for feature, width in getattr(target, "features", {}).items()
             if feature.startswith("block:")
         }
         if not sizes:

@@ -24,7 +24,8 @@ class DrafterConfig:
     Attributes:
         hidden_size: H, the target's too: embeddings and the output matrix are its own.
         windows: Per layer, W of a sliding one, which sees positions less than W away; ``None`` sees all.
-        causal: Whether a row of a block sees only the rows up to itself.
+        causal: Whether a row of a block sees only the rows up to itself. Not so where nothing says it: the published
+            drafters for Qwen say nothing and see the whole block. A wrong guess costs acceptance only.
         vocab_size: Rows of the target's matrices.
         block_size: Rows of the blocks that it was trained with: an anchor and masks.
         mask_token_id: Row of the target's embedding that stands for a token to be drafted.
@@ -66,12 +67,24 @@ class DrafterConfig:
 def default_feature_layers(layers: int, target_layers: int) -> tuple[int, ...]:
     """The target's blocks that a drafter of so many layers reads when it does not list them.
 
-    Evenly from block 1 to the third last; the middle one for a single layer. Halves are rounded to even.
+    Evenly from block 1 to the third last, ``round(1 + index * (N - 4) / (n - 1))``; the middle one for a single
+    layer. Halves are rounded to even.
     """
     if layers == 1:
         return (target_layers // 2,)
-    step = (target_layers - 4) / (layers - 1)
-    return tuple(round(1 + index * step) for index in range(layers))
+    # The product before the quotient: then a half is exact, and no other number comes out as one.
+    return tuple(round(1 + index * (target_layers - 4) / (layers - 1)) for index in range(layers))
+
+
+def sections(document: Mapping[str, Any], where: str) -> tuple[Keys, Keys]:
+    """The object of ``config.json``, and what it holds as ``dflash_config``."""
+    top = Keys(document, where)
+    return top, Keys(top.section("dflash_config"), f"{where}: dflash_config")
+
+
+def holder(top: Keys, inner: Keys, key: str) -> Keys:
+    """Where a key is that may be in both: inside ``dflash_config`` unless it is at the top alone."""
+    return top if top.has(key) and not inner.has(key) else inner
 
 
 def parse_config(document: Mapping[str, Any], where: str) -> DrafterConfig:
@@ -84,12 +97,11 @@ def parse_config(document: Mapping[str, Any], where: str) -> DrafterConfig:
     Raises:
         CheckpointError: A key is missing or impossible, or asks for what is not supported.
     """
-    top = Keys(document, where)
-    inner = Keys(top.section("dflash_config"), f"{where}: dflash_config")
+    top, inner = sections(document, where)
     _refuse_unsupported(top, inner)
 
     def either(key: str) -> Keys:
-        return top if top.has(key) and not inner.has(key) else inner
+        return holder(top, inner, key)
 
     query_heads = top.integer("num_attention_heads")
     kv_heads = top.integer("num_key_value_heads", query_heads)
@@ -116,7 +128,7 @@ def parse_config(document: Mapping[str, Any], where: str) -> DrafterConfig:
         target_layers=target_layers,
         feature_layers=_feature_layers(either("target_layer_ids")),
         target_hidden_size=top.integer("target_hidden_size", hidden_size),
-        embedding_scale=inner.number("input_embedding_scale", 1.0),
+        embedding_scale=either("input_embedding_scale").number("input_embedding_scale", 1.0),
     )
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
-from infernix_core.checkpoint_files import Keys
-from infernix_dflash.config import DrafterConfig
+from infernix_dflash.config import DrafterConfig, holder, sections
 from infernix_dflash.config import parse_config as parse_drafter
 
 
@@ -45,13 +44,15 @@ def parse_config(document: Mapping[str, Any], where: str) -> DFlash2Config:
         CheckpointError: A key is missing or impossible, or asks for what is not supported.
     """
     drafter = parse_drafter(document, where)
-    keys = Keys(Keys(document, where).section("dflash_config"), f"{where}: dflash_config")
+    top, keys = sections(document, where)
     group = keys.integer("conv_group_size")
     if drafter.hidden_size % group:
         raise keys.wrong(
             "conv_group_size", group, f"a divisor of hidden_size = {drafter.hidden_size}"
         )
-    cap = keys.document.get("final_logit_softcapping")
+    scaling = holder(top, keys, "output_multiplier")
+    capping = holder(top, keys, "final_logit_softcapping")
+    cap = capping.document.get("final_logit_softcapping")
     off = isinstance(cap, int | float) and cap == 0
     return DFlash2Config(
         **asdict(drafter, recurse=False),
@@ -59,6 +60,6 @@ def parse_config(document: Mapping[str, Any], where: str) -> DFlash2Config:
         group=group,
         rank=keys.integer("selector_rank"),
         top_k=keys.integer("selector_top_k"),
-        output_multiplier=keys.number("output_multiplier", 1.0),
-        softcap=None if cap is None or off else keys.number("final_logit_softcapping"),
+        output_multiplier=scaling.number("output_multiplier", 1.0),
+        softcap=None if cap is None or off else capping.number("final_logit_softcapping"),
     )
