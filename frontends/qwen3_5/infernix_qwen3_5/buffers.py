@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from attrs import define, field
 from torch import Tensor
 
-from infernix_qwen3_5.config import ModelConfig
+from infernix_qwen3_5.config import LINEAR, ModelConfig
 from infernix_qwen3_5.products import Rows, new_floats
 
 #: Shapes whose buffers are kept per state: rows times columns of the batches that were seen.
@@ -91,7 +92,12 @@ class Scratch:
         )
         self.raw_gates = delta[:, channels + values :]
         kept = c.conv_width - 1
-        self.windows = [new_floats(rows, kept + width, channels) for _ in c.layer_types]
+        #: By the index of a Gated DeltaNet layer.
+        self.windows = {
+            index: new_floats(rows, kept + width, channels)
+            for index, kind in enumerate(c.layer_types)
+            if kind == LINEAR
+        }
         self.tapped = new_floats(rows, kept + width, channels)
         self.convolved = new_floats(rows, width, channels)
         self.conv_gate = new_floats(rows, width, channels)
@@ -138,8 +144,7 @@ class Buffers:
         """Those of a batch of N rows and W columns."""
         found = self.shapes.get((rows, width))
         if found is None:
-            if len(self.shapes) >= KEPT_SHAPES:
-                self.shapes.clear()
+            _make_room(self.shapes)
             found = Scratch(self.config, rows, width, panels=self.panels)
             self.shapes[rows, width] = found
         return found
@@ -165,7 +170,12 @@ class Buffers:
         """Those of M cells of the draft layer."""
         found = self.joints.get(count)
         if found is None:
-            if len(self.joints) >= KEPT_SHAPES:
-                self.joints.clear()
+            _make_room(self.joints)
             found = self.joints[count] = Pairs(self.config, count, panels=self.panels)
         return found
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    """Drops what was made first, when there are as many as are kept."""
+    if len(kept) >= KEPT_SHAPES:
+        del kept[next(iter(kept))]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+from attrs import frozen
 from torch import Tensor
 
 from infernix_qwen3_5.layers import inverse_frequencies, rotary_tables
@@ -18,8 +20,27 @@ STEP = 1024
 RotaryTables = tuple[Tensor, Tensor]
 
 
+@frozen(eq=False)
+class _Every:
+    """Both of every position so far.
+
+    Attributes:
+        cos: [end, 1, rotary_dim / 2], like ``sin``.
+        host: The same on the CPU in float32; empty elsewhere.
+    """
+
+    cos: Tensor
+    sin: Tensor
+    host: tuple[Floats, Floats]
+
+    @property
+    def end(self) -> int:
+        """Positions."""
+        return len(self.cos)
+
+
 class Rotary:
-    """Cosines and sines of positions.
+    """Cosines and sines of positions. Two programs may ask in two threads.
 
     Args:
         rotary_dim: Dimensions that are turned, in pairs.
@@ -34,14 +55,15 @@ class Rotary:
         self._device = device
         self._dtype = dtype
         self._frequencies = inverse_frequencies(rotary_dim, theta, device)
-        self._tables: RotaryTables = (torch.empty(0), torch.empty(0))
-        self._host: tuple[Floats, Floats] = (np.empty(0, np.float32), np.empty(0, np.float32))
+        self._growing = threading.Lock()
+        nothing = np.empty(0, np.float32)
+        self._every = _Every(torch.empty(0), torch.empty(0), (nothing, nothing))
 
     def tables(self, starts: Sequence[int], width: int) -> RotaryTables:
         """Of W positions from each start."""
         end = max(starts) + width
-        self._grow(end)
-        cos, sin = self._tables
+        every = self._up_to(end)
+        cos, sin = every.cos, every.sin
         if len(starts) == 1:
             start = starts[0]
             return cos[start:end].unsqueeze(0), sin[start:end].unsqueeze(0)
@@ -60,19 +82,28 @@ class Rotary:
             sin: [N, W, 1, 2, rotary_dim / 2], of both halves of a head: the sine negated, the sine.
         """
         width = cos.shape[1]
-        self._grow(max(starts) + width)
-        every_cos, every_sin = self._host
+        every_cos, every_sin = self._up_to(max(starts) + width).host
         for row, start in enumerate(starts):
             cos[row, :, 0] = every_cos[start : start + width]
             sin[row, :, 0, 1] = sine = every_sin[start : start + width, 0]
             np.negative(sine, out=sin[row, :, 0, 0])
 
-    def _grow(self, end: int) -> None:
-        if end <= len(self._tables[0]):
-            return
+    def _up_to(self, end: int) -> _Every:
+        """The tables, grown to at least so many positions. They never shrink."""
+        every = self._every
+        if end <= every.end:
+            return every
+        with self._growing:
+            # Another thread may have been first.
+            if end > self._every.end:
+                self._every = self._made(end)
+            return self._every
+
+    def _made(self, end: int) -> _Every:
         # Whole steps: then a position's numbers do not depend on where the table ends.
         size = -(-end // STEP) * STEP
         cos, sin = rotary_tables(torch.arange(size, device=self._device), self._frequencies)
-        self._tables = cos.to(self._dtype), sin.to(self._dtype)
+        host = self._every.host
         if self._device.type == "cpu" and self._dtype == torch.float32:
-            self._host = cos.numpy(), sin.numpy()
+            host = cos.numpy(), sin.numpy()
+        return _Every(cos.to(self._dtype), sin.to(self._dtype), host)
