@@ -125,7 +125,14 @@ def measure(bench: Bench) -> Report:
 
 def _settings(bench: Bench, notes: list[str]) -> Iterator[Setting]:
     """Ordinary decoding, then each backend with each number of drafts that it takes."""
-    plain = evolve(bench.options, spec=None, draft_tokens=None, ngram_draft_tokens=0, drafter=None)
+    plain = evolve(
+        bench.options,
+        spec=None,
+        draft_tokens=None,
+        ngram_draft_tokens=0,
+        ngram_min_match=None,
+        drafter=None,
+    )
     yield Setting(ORDINARY, 0, _engine(bench, plain))
     chosen = bench.options.spec
     for plugin in bench.registry.all(SpeculativeBackendPlugin):
@@ -133,23 +140,28 @@ def _settings(bench: Bench, notes: list[str]) -> Iterator[Setting]:
             continue
         # A drafter and a copy source belong to the backend that they were named for.
         base = bench.options if chosen is not None else plain
-        counts = (base.draft_tokens,) if base.draft_tokens is not None else DRAFTS
-        copied = f"{base.ngram_draft_tokens} copied, " if base.ngram_draft_tokens else ""
+        copies = base.ngram_draft_tokens
+        # Copies are longer than the drafts behind them, or they are refused.
+        swept = tuple(count for count in DRAFTS if count < copies) if copies > 1 else DRAFTS
+        counts = (base.draft_tokens,) if base.draft_tokens is not None else swept
+        copied = f"{copies} copied, " if copies else ""
         for count in counts:
             options = evolve(base, spec=plugin.name, draft_tokens=count)
             try:
                 yield Setting(f"{copied}{plugin.name}", count, _engine(bench, options))
-            except InvalidOption as error:
-                if chosen is not None and base.draft_tokens is not None:
-                    raise
-                if error.location is None or error.location.field != "draft_tokens":
-                    notes.append(f"{plugin.name}: {error}")
-                    break
             except InfernixError as error:
+                if base.draft_tokens is None and _is_number_of_drafts(error):
+                    continue
                 if chosen is not None:
                     raise
                 notes.append(f"{plugin.name}: {error}")
                 break
+
+
+def _is_number_of_drafts(error: InfernixError) -> bool:
+    """Whether a backend does not take this number of drafts."""
+    located = error.location if isinstance(error, InvalidOption) else None
+    return located is not None and located.field == "draft_tokens"
 
 
 def _engine(bench: Bench, options: EngineOptions) -> Engine:

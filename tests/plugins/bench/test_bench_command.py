@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from infernix_bench import reference
+from infernix_bench import reference, speculation
 from infernix_bench.command import PARTS
 from infernix_core.cli.main import main
+from infernix_core.engine.drafting import check_drafting
+from infernix_core.engine.options import EngineOptions
+from infernix_core.errors import InvalidOption, Location
+from infernix_core.plugins import PluginRegistry
 from infernix_qwen3_5.testing import random_checkpoint
 
 TINY = ["bench", "--tokens", "3", "--lanes", "2", "--repeats", "1"]
@@ -108,6 +114,56 @@ def test_spec_says_why_a_backend_is_left_out(capsys: pytest.CaptureFixture, tmp_
     assert {row["backend"] for row in found["rows"]} == {"ordinary", "ngram"}
     for name in ("mtp", "dflash", "dflash2"):
         assert any(note.startswith(f"{name}: ") for note in found["notes"]), found["notes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        (["--spec", "mtp", "--drafter", "."], "--drafter"),
+        (["--spec", "mtp", "--ngram-min-match", "4"], "--ngram-min-match"),
+        (["--spec", "mtp", "--draft-tokens", "6"], "--draft-tokens"),
+        (["--spec", "ngram", "--ngram-min-match", "3"], "--ngram-min-match"),
+        (["--spec", "mtp", "--draft-tokens", "3", "--ngram-draft-tokens", "3"], "--ngram-draft"),
+    ],
+)
+def test_spec_fails_with_the_chosen_backend(
+    capsys: pytest.CaptureFixture, options: list[str], field: str
+) -> None:
+    """What was asked for and cannot be is no note under a table of something else."""
+    assert main([*TINY, "spec", *options]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert field in shown.err
+
+
+def settings(**options: Any) -> tuple[list[tuple[str, int]], list[str]]:
+    """Those of a bench whose engines load nothing: backends with the most drafts that they take."""
+    most = {"mtp": 5, "ngram": 15, "dflash": 7, "dflash2": 15}
+    notes: list[str] = []
+
+    def load(bench: Any, options: EngineOptions) -> Any:
+        if options.spec is not None and (options.draft_tokens or 0) > most[options.spec]:
+            raise InvalidOption("too many", location=Location(field="draft_tokens"))
+        check_drafting(options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speculation, "_engine", load)
+        bench: Any = SimpleNamespace(
+            options=EngineOptions(**options), registry=PluginRegistry.discover()
+        )
+        found = [(each.backend, each.drafts) for each in speculation._settings(bench, notes)]
+    assert found[0] == ("ordinary", 0)
+    return found[1:], notes
+
+
+def test_spec_tries_the_numbers_that_a_backend_takes() -> None:
+    assert settings(spec="mtp") == ([("mtp", n) for n in (1, 2, 3, 5)], [])
+    # Copies have to be longer than the drafts behind them.
+    found = [("3 copied, mtp", n) for n in (1, 2)]
+    assert settings(spec="mtp", ngram_draft_tokens=3, ngram_min_match=4) == (found, [])
+    found, notes = settings()
+    assert sorted({name for name, _ in found}) == ["dflash", "dflash2", "mtp", "ngram"]
+    assert not notes
 
 
 def test_decode_has_every_case_and_both_sides_generate_the_same(
