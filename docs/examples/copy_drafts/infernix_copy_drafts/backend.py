@@ -9,6 +9,7 @@ from attrs import frozen
 from torch import Tensor
 
 from infernix_copy_drafts.copying import copied
+from infernix_core.errors import InvalidOption, Location
 from infernix_core.interfaces.model import StateSpec, StateViews, TargetModel
 from infernix_core.interfaces.speculative import DraftRow, DraftSetup, Proposal
 from infernix_core.interfaces.vocabulary import Vocabulary
@@ -25,7 +26,10 @@ class CopyBackend:
     def bind(
         self, target: TargetModel, vocabulary: Vocabulary, setup: DraftSetup
     ) -> BoundCopyBackend:
-        """Any target will do."""
+        """Any target will do. What can have no effect is refused."""
+        if setup.drafter is not None:
+            location = Location(field="drafter")
+            raise InvalidOption("copies need no drafter", location=location, hint="leave it out")
         return BoundCopyBackend(width=setup.drafts or MOST_DRAFTS)
 
 
