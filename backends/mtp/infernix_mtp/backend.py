@@ -65,6 +65,12 @@ class MtpBackend:
                 location=Location(field="draft_tokens"),
                 hint=f"1 to {MOST_DRAFTS}",
             )
+        if HIDDEN not in getattr(target, "features", ()):
+            raise InvalidOption(
+                f"the backend mtp reads the target's feature {HIDDEN!r}, and this target does not give it",
+                location=Location(field="spec"),
+                hint="choose another backend, or none",
+            )
         # Last, as it may read the layer's weights.
         head = target.draft_head(HEAD)
         if isinstance(head, str):

@@ -168,6 +168,24 @@ def test_a_directory_for_the_drafter(
     assert "own layer" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("features", [None, {}, {"block:0": 64}])
+def test_a_target_that_does_not_give_its_hidden(features: Any) -> None:
+    """Though it has the layer: said as a refusal, and before anything of it is read."""
+
+    class Target:
+        def draft_head(self, name: str) -> Any:
+            raise AssertionError
+
+    target: Any = Target()
+    if features is not None:
+        target.features = features
+    with pytest.raises(InvalidOption, match="feature 'final'") as caught:
+        MtpBackend().bind(target, ToyModel.make().vocabulary, DraftSetup(1, 3, 128))
+    assert caught.value.location is not None
+    assert caught.value.location.field == "spec"
+    assert caught.value.hint
+
+
 def test_a_model_of_another_kind() -> None:
     with pytest.raises(InvalidOption, match="mtp cannot draft") as caught:
         Engine(
