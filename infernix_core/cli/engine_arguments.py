@@ -73,12 +73,11 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
     )
-    _add(
-        engine,
-        "ngram_min_match",
-        "fewest equal tokens before a copy",
+    engine.add_argument(
+        "--ngram-min-match",
         type=int,
         metavar="N",
+        help="fewest equal tokens before a copy (default: 12)",
     )
     engine.add_argument("--threads", type=int, metavar="N", help="CPU threads of the model")
 

@@ -50,6 +50,8 @@ def check_drafting(options: EngineOptions) -> None:
         )
     if options.spec is None:
         _check_without_backend(options)
+    elif options.spec != NGRAM and not options.ngram_draft_tokens:
+        _check_without_copies(options, f"the backend {options.spec} alone copies nothing")
 
 
 def bind_drafter(
@@ -100,7 +102,16 @@ def bind_drafter(
         copies=options.ngram_draft_tokens,
     )
     drafter = _bound(backend, target, vocabulary, setup)
-    return drafter if copying is None else Drafter.of(CopyFirst(copying.bound, drafter.bound))
+    if copying is None:
+        return drafter
+    if copying.width <= drafter.width:
+        raise _refused(
+            "ngram_draft_tokens",
+            f"copies of at most {copying.width} tokens are never longer than the {drafter.width} drafts of "
+            f"{options.spec or called(backend, 'the backend')}",
+            f"more than {drafter.width}, or fewer draft_tokens",
+        )
+    return Drafter.of(CopyFirst(copying.bound, drafter.bound))
 
 
 def _check_without_backend(options: EngineOptions) -> None:
@@ -120,6 +131,17 @@ def _check_without_backend(options: EngineOptions) -> None:
     if options.drafter is not None:
         raise _refused(
             "drafter", "no speculative backend is chosen that could use it", "choose one with spec"
+        )
+    _check_without_copies(options, "no speculative backend is chosen, so nothing is copied")
+
+
+def _check_without_copies(options: EngineOptions, why: str) -> None:
+    """Refuses what only copies could use."""
+    if options.ngram_min_match is not None:
+        raise _refused(
+            "ngram_min_match",
+            why,
+            f"choose spec {NGRAM}, or copy in front of another backend with ngram_draft_tokens",
         )
 
 

@@ -58,7 +58,8 @@ class EngineOptions:
         draft_tokens: Most drafts per row and round; ``None`` leaves it to the speculative backend.
         ngram_draft_tokens: Most drafts that are copied from what the sequence already holds. Such a copy takes
             the place of the backend's drafts where it is longer; 0 copies nothing.
-        ngram_min_match: Fewest tokens that have to be the same before what followed them is copied.
+        ngram_min_match: Fewest tokens that have to be the same before what followed them is copied; ``None`` leaves
+            it to what copies (``ngram``: 12).
         drafter: Directory of the drafter; ``None`` takes the one that the checkpoint brings along.
         deterministic: A request's numbers do not depend on what else runs; slower.
         device: ``cpu`` or a CUDA device.
@@ -78,7 +79,7 @@ class EngineOptions:
     grammar_cache_bytes: int = field(default=256 * MIB, validator=_count(0))
     draft_tokens: int | None = field(default=None, validator=_count(1, optional=True))
     ngram_draft_tokens: int = field(default=0, validator=_count(0))
-    ngram_min_match: int = field(default=12, validator=_count(1))
+    ngram_min_match: int | None = field(default=None, validator=_count(1, optional=True))
     drafter: Path | None = field(default=None, converter=_path)
     deterministic: bool = False
     device: str = "cpu"

@@ -79,7 +79,8 @@ class DraftSetup:
             them: where they are drawn from q.
         checkpoint: The target's directory, which may bring drafters along; ``None`` when the model has none.
         drafter: A directory to load the drafter from, as it was asked for.
-        min_match: Fewest tokens that have to be the same before a backend copies what followed them.
+        min_match: Fewest tokens that have to be the same before a backend copies what followed them; ``None`` leaves
+            it to the backend.
         copies: Most drafts of a copy, in whose place a backend behind it drafts nothing. A commit may be as long.
     """
 
@@ -89,7 +90,7 @@ class DraftSetup:
     deterministic: bool = False
     checkpoint: Path | None = None
     drafter: Path | None = None
-    min_match: int = 12
+    min_match: int | None = None
     copies: int = 0
 
 

@@ -135,6 +135,17 @@ def test_a_constant_holds_against_a_prompt_that_asks_for_something_else(widest: 
         assert json.loads(result.text) == constant
 
 
+def test_copies_in_front_are_taken(widest: Engine) -> None:
+    """A round wider than all that the backend behind them drafts."""
+    copies, drafts = widest.options.ngram_draft_tokens, widest.options.draft_tokens
+    if not copies:
+        pytest.skip("nothing copies in front")
+    records = [{"file": "src/a.rs", "line": 11, "severity": "high"}] * 6
+    result = ask(widest, "Repeat the record.", {"const": records}, 0).wait(WAIT)
+    assert json.loads(result.raise_for_error().text) == records
+    assert len(result.usage.drafts_by_position) > drafts
+
+
 def test_eight_lanes_of_arrays_of_32_objects(widest: Engine) -> None:
     item = {
         "type": "object",

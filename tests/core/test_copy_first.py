@@ -322,7 +322,7 @@ def coming(make: Make) -> tuple[list[Any], Callable[[DraftRow], list[int]]]:
     return results, script
 
 
-@pytest.mark.parametrize(("lanes", "copying", "drafting"), [(1, 5, 2), (7, 3, 3), (3, 2, 6)])
+@pytest.mark.parametrize(("lanes", "copying", "drafting"), [(1, 5, 2), (7, 4, 3), (3, 7, 6)])
 def test_texts_are_those_of_ordinary_decoding(
     make_engine: Make, lanes: int, copying: int, drafting: int
 ) -> None:

@@ -13,7 +13,7 @@ from infernix_core.engine.copy_first import CopyFirst
 from infernix_core.engine.drafting import bind_drafter
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
-from infernix_core.errors import InvalidOption, Location
+from infernix_core.errors import CheckpointError, InvalidOption, Location
 from infernix_core.interfaces.model import TargetModel
 from infernix_core.interfaces.speculative import DraftSetup
 from infernix_core.interfaces.vocabulary import Vocabulary
@@ -69,7 +69,9 @@ def test_a_backend_is_told_what_the_engine_fixes() -> None:
     )
     assert backend.setups == [expected]
     assert (bound.width, bound.features) == (5, ("final",))
-    # Where no number is asked for, the backend says its own.
+    # Where no number is asked for, the backend says its own; so it does for the length of matches.
+    bind(backend)
+    assert backend.setups[1].min_match is None
     assert bind(Backend(width=7)).width == 7
 
 
@@ -131,6 +133,11 @@ WITHOUT_BACKEND = [
         "(choose one with spec, or copy alone: spec ngram and its number as draft_tokens)",
     ),
     (
+        {"ngram_min_match": 12},
+        "ngram_min_match: no speculative backend is chosen, so nothing is copied "
+        "(choose spec ngram, or copy in front of another backend with ngram_draft_tokens)",
+    ),
+    (
         {"drafter": "there"},
         "drafter: no speculative backend is chosen that could use it (choose one with spec)",
     ),
@@ -166,6 +173,33 @@ def test_nothing_copies_in_front_of_what_copies() -> None:
         "ngram_draft_tokens: the backend ngram copies already "
         "(give its number of drafts as draft_tokens)"
     )
+
+
+def test_a_length_of_matches_where_nothing_copies() -> None:
+    """Refused before anything is looked for; where something copies, it is the directory that is missing."""
+    with pytest.raises(InvalidOption) as caught:
+        Engine.load("nowhere", options=EngineOptions(spec="mtp", ngram_min_match=2))
+    assert str(caught.value) == (
+        "ngram_min_match: the backend mtp alone copies nothing "
+        "(choose spec ngram, or copy in front of another backend with ngram_draft_tokens)"
+    )
+    for options in ({"spec": "ngram"}, {"spec": "mtp", "ngram_draft_tokens": 9}):
+        with pytest.raises(CheckpointError):
+            Engine.load("nowhere", options=EngineOptions(ngram_min_match=8, **options))
+
+
+@pytest.mark.parametrize("copied", [1, 4, 5])
+def test_copies_that_are_never_longer_than_the_drafts(copied: int) -> None:
+    with pytest.raises(InvalidOption) as caught:
+        bind(Backend(width=5), Backend(width=copied), spec="mtp", ngram_draft_tokens=copied)
+    assert str(caught.value) == (
+        f"ngram_draft_tokens: copies of at most {copied} tokens are never longer than the 5 drafts of mtp "
+        "(more than 5, or fewer draft_tokens)"
+    )
+    # A backend that was given as an object has no name.
+    with pytest.raises(InvalidOption, match="the 5 drafts of the backend"):
+        bind(Backend(width=5), Backend(width=copied), ngram_draft_tokens=copied)
+    assert bind(Backend(width=5), Backend(width=6), ngram_draft_tokens=6).width == 6
 
 
 @pytest.mark.parametrize(

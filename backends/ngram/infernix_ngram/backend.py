@@ -22,6 +22,9 @@ MOST_DRAFTS = 15
 #: A match is found by a window that lies in it.
 LEAST_MATCH = WIDTHS[-1]
 
+#: Tokens of a match where the engine leaves it to the backend.
+DEFAULT_MATCH = 12
+
 
 class NgramBackend:
     """Implements ``SpeculativeBackend``."""
@@ -38,13 +41,14 @@ class NgramBackend:
                 f"{setup.drafts} tokens cannot be copied at once",
                 f"1 to {MOST_DRAFTS}",
             )
-        if not LEAST_MATCH <= setup.min_match <= LONGEST_MATCH:
+        min_match = DEFAULT_MATCH if setup.min_match is None else setup.min_match
+        if not LEAST_MATCH <= min_match <= LONGEST_MATCH:
             raise _refused(
                 "ngram_min_match",
-                f"a match of {setup.min_match} tokens cannot be asked for",
+                f"a match of {min_match} tokens cannot be asked for",
                 f"{LEAST_MATCH} to {LONGEST_MATCH}",
             )
-        return BoundNgram(vocabulary, setup)
+        return BoundNgram(vocabulary, setup, min_match)
 
 
 class BoundNgram:
@@ -53,15 +57,16 @@ class BoundNgram:
     Args:
         vocabulary: The target's tokens; copies stop at those that are no text.
         setup: What the engine fixes.
+        min_match: Tokens of a match at first.
     """
 
-    def __init__(self, vocabulary: Vocabulary, setup: DraftSetup) -> None:
+    def __init__(self, vocabulary: Vocabulary, setup: DraftSetup, min_match: int) -> None:
         self.width = setup.drafts or MOST_DRAFTS
         special = bytes(kind is not TokenClass.TEXT for kind in vocabulary.classes)
         self._sources = [
             CopySource(
-                WindowIndex(setup.capacity, special, setup.min_match),
-                BackOff(setup.min_match),
+                WindowIndex(setup.capacity, special, min_match),
+                BackOff(min_match),
                 self.width,
             )
             for _ in range(setup.lanes)
