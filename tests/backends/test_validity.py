@@ -135,15 +135,21 @@ def test_a_constant_holds_against_a_prompt_that_asks_for_something_else(widest: 
         assert json.loads(result.text) == constant
 
 
-def test_copies_in_front_are_taken(widest: Engine) -> None:
-    """A round wider than all that the backend behind them drafts."""
-    copies, drafts = widest.options.ngram_draft_tokens, widest.options.draft_tokens
-    if not copies:
-        pytest.skip("nothing copies in front")
+@pytest.mark.parametrize(
+    "drafts",
+    [each for each in DRAFTS if "ngram_draft_tokens" in each.options],
+    ids=lambda drafts: drafts.name,
+)
+def test_copies_in_front_are_taken(
+    models: dict[str, tuple[Path, LoadedModel]], drafts: Drafts
+) -> None:
+    """A round is wider than all that the backend behind them drafts."""
     records = [{"file": "src/a.rs", "line": 11, "severity": "high"}] * 6
-    result = ask(widest, "Repeat the record.", {"const": records}, 0).wait(WAIT)
+    count = drafts.counts[2]
+    with make_engine(*models["trained"], drafts, count) as engine:
+        result = ask(engine, "Repeat the record.", {"const": records}, 0).wait(WAIT)
     assert json.loads(result.raise_for_error().text) == records
-    assert len(result.usage.drafts_by_position) > drafts
+    assert len(result.usage.drafts_by_position) > count
 
 
 def test_eight_lanes_of_arrays_of_32_objects(widest: Engine) -> None:
