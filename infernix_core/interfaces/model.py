@@ -146,7 +146,15 @@ class DraftHead(Protocol):
         """
 
     def store(self, batch: ForwardBatch, hidden: Tensor, views: StateViews) -> None:
-        """Keeps of cells what ``forward`` would, for later cells to see, where nobody asks what they predict."""
+        """Keeps of cells what ``forward`` would, for later cells to see, where nobody asks what they predict.
+
+        Args:
+            batch: As for ``forward``: ``ids`` int64 [N, W], the tokens at t + 1; ``starts`` the positions t of column
+                0. Columns beyond a row's width are not kept.
+            hidden: [N, W, H], of the dtype that ``forward`` takes and gives: the target's ``final`` feature at t, or
+                what ``forward`` gave for the cell before. Undefined beyond a row's width.
+            views: The program's state.
+        """
 
 
 class TargetModel(Protocol):

@@ -14,10 +14,17 @@ from infernix_core.testing.conformance import (
     SamplerSuite,
     SpeculativeBackendSuite,
 )
-from infernix_core.testing.drafters import ScriptedBackend, ScriptedDrafter
+from infernix_core.testing.drafters import (
+    DEFAULT_WIDTH,
+    SampledBackend,
+    SampledDrafter,
+    ScriptedBackend,
+    ScriptedDrafter,
+)
 from infernix_core.testing.plain_provider import PlainGrammar, PlainMatcher, PlainProvider
 from infernix_core.testing.toy import ToyDecoder, ToyModel, ToyTarget
 from infernix_sampling.sampler import TorchSampler, TorchSamplerPlan
+from tests.core.toy_head import HeadedTarget, ToyHead
 
 
 class Provider(MaskProviderSuite):
@@ -369,8 +376,133 @@ class TestClosesWithoutTheSeparator(FrontendSuite):
         return Mutant.make()
 
 
+class TestFinalIsNotHidden(Frontend):
+    caught_by = "test_features_are_as_wide_as_declared"
+
+    class target(HeadedTarget):  # noqa: N801
+        def forward(self, batch, views, features=()):
+            output = super().forward(batch, views, features)
+            named = {name: value + (name == "final") for name, value in output.features.items()}
+            return evolve(output, features=named)
+
+
+class TestGivesEveryFeature(Frontend):
+    caught_by = "test_features_are_as_wide_as_declared"
+
+    class target(HeadedTarget):  # noqa: N801
+        def forward(self, batch, views, features=()):
+            return super().forward(batch, views, tuple(self.features) if features else ())
+
+
+class TestFeatureOfAnotherWidth(Frontend):
+    caught_by = "test_features_are_as_wide_as_declared"
+
+    class target(HeadedTarget):  # noqa: N801
+        @property
+        def features(self):
+            return {"final": 1, "block:0": 3}
+
+
+class TestFeaturesOfPromptsAlone(Frontend):
+    caught_by = "test_features_are_those_of_the_prompt"
+
+    class target(HeadedTarget):  # noqa: N801
+        def forward(self, batch, views, features=()):
+            output = super().forward(batch, views, features)
+            if batch.kind.value == "verify" and "block:0" in features:
+                output.features["block:0"].zero_()
+            return output
+
+
+class TestFeaturesOfTheChunk(Frontend):
+    caught_by = "test_features_are_those_of_the_prompt"
+
+    class target(HeadedTarget):  # noqa: N801
+        def forward(self, batch, views, features=()):
+            output = super().forward(batch, views, features)
+            if batch.kind.value == "prefill" and "block:0" in features:
+                output.features["block:0"].sub_(output.features["block:0"][:, :1])
+            return output
+
+
+class Headed(Frontend):
+    head = ToyHead
+
+    def target(self, vocabulary):
+        target = HeadedTarget(vocabulary)
+        target.head = self.head
+        return target
+
+
+class TestHeadStoresNothing(Headed):
+    caught_by = "test_a_draft_head_stores_what_it_would_keep"
+
+    class head(ToyHead):  # noqa: N801
+        def store(self, batch, hidden, views):
+            """Leaves the cells empty."""
+
+
+class TestHeadStoresOtherCells(Headed):
+    caught_by = "test_a_draft_head_stores_what_it_would_keep"
+
+    class head(ToyHead):  # noqa: N801
+        def store(self, batch, hidden, views):
+            super().store(batch, hidden + 1, views)
+
+
+class TestHeadStoresItsPadding(Headed):
+    caught_by = "test_a_draft_head_stores_what_it_would_keep"
+
+    class head(ToyHead):  # noqa: N801
+        def store(self, batch, hidden, views):
+            widths = (batch.ids.shape[1],) * len(batch.lanes)
+            super().store(evolve(batch, widths=widths), hidden, views)
+
+
+class TestHeadReadsThePadding(Headed):
+    caught_by = "test_a_draft_head_gives_each_rows_last_cell"
+
+    class head(ToyHead):  # noqa: N801
+        def forward(self, batch, hidden, views):
+            return (super().forward(batch, hidden, views) + hidden.sum((1, 2))[:, None]) % 509
+
+
+class TestHeadGivesEveryCell(Headed):
+    caught_by = "test_a_draft_head_gives_each_rows_last_cell"
+
+    class head(ToyHead):  # noqa: N801
+        def forward(self, batch, hidden, views):
+            output, width = super().forward(batch, hidden, views), batch.ids.shape[1]
+            return output if width == 1 else output[:, None].expand(-1, width, -1)
+
+
+class TestHeadKeepsTheDrafted(Headed):
+    caught_by = "test_a_draft_head_overwrites_what_was_drafted"
+
+    class head(ToyHead):  # noqa: N801
+        def keep(self, batch, hidden, views):
+            for row, (lane, start) in enumerate(zip(batch.lanes, batch.starts, strict=True)):
+                width = batch.widths[row]
+                cells = 31 * batch.ids[row, :width] + hidden[row, :width, 0]
+                kept = views.read_pages("toy.cells", lane, start + width)[start:]
+                views.write_pages("toy.cells", lane, start, torch.where(kept == 0, cells, kept))
+
+
+class TestHeadWhoseCellsDependOnTheirOrder(Headed):
+    caught_by = "test_a_draft_head_stores_what_it_would_keep"
+
+    class head(ToyHead):  # noqa: N801
+        def keep(self, batch, hidden, views):
+            self.calls = getattr(self, "calls", 0) + 1
+            super().keep(batch, hidden + self.calls, views)
+
+
 class Backend(SpeculativeBackendSuite):
     drafter = ScriptedDrafter
+
+    @staticmethod
+    def width(setup):
+        return setup.drafts or DEFAULT_WIDTH
 
     @pytest.fixture
     def backend(self):
@@ -378,7 +510,7 @@ class Backend(SpeculativeBackendSuite):
 
         class Mutant(ScriptedBackend):
             def bind(self, target, vocabulary, setup):
-                return suite.drafter(self.script, setup.drafts)
+                return suite.drafter(self.script, suite.width(setup))
 
         return Mutant(lambda row: [row.history[-1]] * 4)
 
@@ -436,3 +568,84 @@ class TestRebuildsNothing(Backend):
     class drafter(ScriptedDrafter):  # noqa: N801
         def rebuild(self, lane, history, features, views):
             """Leaves the lane empty."""
+
+
+class TestNoWidthOfItsOwn(Backend):
+    caught_by = "test_the_width_is_what_was_asked_for"
+
+    @staticmethod
+    def width(setup):
+        return setup.drafts or 0
+
+
+class TestAlwaysAsWide(Backend):
+    caught_by = "test_the_width_is_what_was_asked_for"
+
+    @staticmethod
+    def width(setup):
+        return DEFAULT_WIDTH
+
+
+class TestBuffersForItsDraftsAlone(Backend):
+    caught_by = "test_copies_in_place_of_drafts"
+
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def prepare_commit(self, counts, features, views):
+            super().prepare_commit(
+                [min(count, self.width + 1) for count in counts], features, views
+            )
+
+
+class TestRowsWithoutDraftsStay(Backend):
+    caught_by = "test_copies_in_place_of_drafts"
+
+    class drafter(ScriptedDrafter):  # noqa: N801
+        def prepare_commit(self, counts, features, views):
+            taking = [
+                count * (row.limit > 0) for count, row in zip(counts, self._open, strict=True)
+            ]
+            super().prepare_commit(taking, features, views)
+
+
+class Drawing(SpeculativeBackendSuite):
+    caught_by = "test_drawn_drafts_do_not_depend_on_other_rows"
+    drafter = SampledDrafter
+
+    @pytest.fixture
+    def backend(self):
+        suite = self
+
+        class Mutant(SampledBackend):
+            def bind(self, target, vocabulary, setup):
+                return suite.drafter(lambda row: (), 4, law=self.law, draw=self.draw)
+
+        return Mutant(lambda row, drafts: ([97, 98], [0.5, 0.5]), lambda row, position, q: 0)
+
+
+class TestLawOfTheCompany(Drawing):
+    class drafter(SampledDrafter):  # noqa: N801
+        def _draft(self, rows):
+            proposal = super()._draft(rows)
+            rounding = torch.tensor([1, -1]) * 1e-7 * len(rows)
+            q = evolve(
+                proposal.distribution, probabilities=proposal.distribution.probabilities + rounding
+            )
+            return evolve(proposal, distribution=q)
+
+
+class TestDrawOfTheCompany(Drawing):
+    class drafter(SampledDrafter):  # noqa: N801
+        def _draft(self, rows):
+            proposal = super()._draft(rows)
+            return evolve(proposal, ids=proposal.ids + (len(rows) > 1))
+
+
+class TestCommitOfTheCompany(Drawing):
+    class drafter(SampledDrafter):  # noqa: N801
+        def prepare_commit(self, counts, features, views):
+            super().prepare_commit(counts, features, views)
+            self.company = len(counts)
+
+        def _draft(self, rows):
+            proposal = super()._draft(rows)
+            return evolve(proposal, ids=97 + (proposal.ids + getattr(self, "company", 0)) % 2)

@@ -40,10 +40,11 @@ from infernix_core.testing.drafters import SampledBackend, ScriptedBackend
 from infernix_core.testing.plain_provider import PlainProvider
 from infernix_core.testing.plain_sampler import PlainSampler, PlainSamplerPlan
 from infernix_core.testing.scripted_model import ScriptedModel, saying
-from infernix_core.testing.toy import ToyModel
+from infernix_core.testing.toy import ToyModel, toy_vocabulary
 from infernix_http.app import make_app
 from infernix_sampling.hooks import infernix_samplers
 from tests.core.json_adapter import JsonAdapter, JsonClient
+from tests.core.toy_head import HeadedTarget
 
 
 @frozen
@@ -120,6 +121,12 @@ class TestToyModel(FrontendSuite):
     @pytest.fixture
     def tolerance(self) -> float:
         return 0.0
+
+
+class TestToyModelWithHead(TestToyModel):
+    @pytest.fixture
+    def model(self) -> ToyModel:
+        return ToyModel(HeadedTarget(toy_vocabulary()))
 
 
 def repeat(row: DraftRow) -> list[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 import torch
+from attrs import define, field
 from torch import Tensor
 
 from infernix_core.engine.sampling_defaults import check_options
@@ -23,15 +24,67 @@ from infernix_core.interfaces.frontend import (
     StartPhase,
 )
 from infernix_core.interfaces.language import Content, TextExcept, Token, walk
+from infernix_core.interfaces.model import DraftHead, ForwardBatch, StateKind
 from infernix_core.interfaces.sampling import SamplingOptions
 from infernix_core.interfaces.vocabulary import TokenClass
-from infernix_core.testing.conformance.target import Runner
+from infernix_core.testing.conformance.target import Runner, rubbish
 from infernix_core.testing.conformance.walks import legal
 from infernix_core.testing.plain_provider import PlainProvider
 
 TEXT = 'Grüße, 你好 🙂!\n\n  A second line: {"a": [1, 2]}\n'
 CHOICE = Choice(["red", "größer 🙂", '{"a": 1}\n\n'])
 FREE, SHAPED = OutputRequest(), OutputRequest(CHOICE)
+
+#: The name of a checkpoint's own draft layer, and the feature that it takes.
+HEAD, FINAL = "mtp", "final"
+
+
+@define(eq=False)
+class HeadRig:
+    """A draft head over a prompt of its target's, whose cells may lie in any lane.
+
+    Attributes:
+        tokens: Of the cells: cell t takes the prompt's token at t + 1.
+        hidden: [cells, H], the target's.
+    """
+
+    head: DraftHead
+    runner: Runner
+    ids: Sequence[int]
+    tokens: list[int] = field(init=False)
+    hidden: Tensor = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        (_, output), *_ = self.runner.prefill(0, self.ids, None, (FINAL,))
+        self.tokens = list(self.ids[1:])
+        self.hidden = output.features[FINAL][0, :-1]
+
+    def forward(self, *rows: tuple[int, int, int]) -> Tensor:
+        """Runs cells: a lane, the first and the end for each row."""
+        output = self.head.forward(*self._cells(rows), self.runner.state)
+        assert output.shape == (len(rows), self.hidden.shape[-1])
+        return output
+
+    def store(self, *rows: tuple[int, int, int], wrong: bool = False) -> None:
+        """Stores such cells; ``wrong`` ones have other tokens and hiddens."""
+        batch, hidden = self._cells(rows)
+        if wrong:
+            batch.ids.copy_(batch.ids.flip(1))
+            hidden = hidden.flip(1) * 2
+        self.head.store(batch, hidden, self.runner.state)
+
+    def _cells(self, rows: Sequence[tuple[int, int, int]]) -> tuple[ForwardBatch, Tensor]:
+        batch = self.runner.batch(
+            [lane for lane, _, _ in rows],
+            [first for _, first, _ in rows],
+            [self.tokens[first:end] for _, first, end in rows],
+        )
+        hidden = self.hidden.new_full(
+            (*batch.ids.shape, self.hidden.shape[-1]), rubbish(self.hidden)
+        )
+        for row, (_, first, end) in enumerate(rows):
+            hidden[row, : end - first] = self.hidden[first:end]
+        return batch, hidden
 
 
 class FrontendSuite:
@@ -340,6 +393,127 @@ class FrontendSuite:
         with pytest.raises(ValueError, match="no such feature"):
             runner.prefill(0, [1], features=("no such feature",))
         assert isinstance(model.target.draft_head("no such head"), str)
+
+    def test_features_are_as_wide_as_declared(
+        self, model: LoadedModel, runner: Runner, ids: list[int], tolerance: float
+    ) -> None:
+        """From both kinds of steps: those that were asked for and no others, which changes nothing else."""
+        widths = model.target.features
+        grid, rows = model.target.grid, [ids[9:14], ids[3:5]]
+        for names in (tuple(widths), *((name,) for name in widths)):
+            runner.prefill(1, ids[:3])
+            (_, plain), *_ = runner.prefill(0, ids[: grid + 1])
+            (_, prompt), *_ = runner.prefill(0, ids[: grid + 1], None, names)
+            without = runner.verify([1, 0], [3, grid + 1], rows)
+            verified = runner.verify([1, 0], [3, grid + 1], rows, names)
+            assert not plain.features
+            assert not without.features
+            for output, bare, lead in (
+                (prompt, plain, (1, grid + 1)),
+                (verified, without, (2, 5)),
+            ):
+                shapes = {name: tuple(value.shape) for name, value in output.features.items()}
+                assert shapes == {name: (*lead, widths[name]) for name in names}
+                for row, width in enumerate([grid + 1] if output is prompt else [5, 2]):
+                    valid = output.hidden[row, :width]
+                    close(valid, bare.hidden[row, :width], tolerance)
+                    if FINAL in names:
+                        assert torch.equal(output.features[FINAL][row, :width], valid), FINAL
+
+    def test_features_are_those_of_the_prompt(
+        self, model: LoadedModel, runner: Runner, ids: list[int], tolerance: float
+    ) -> None:
+        """In one pass, in chunks, and in verified columns beside another row, of which a part is accepted."""
+        names, grid = tuple(model.target.features), model.target.grid
+        at, end = grid + 3, grid + 11
+        (_, whole), *_ = runner.prefill(0, ids[:end], None, names)
+        chunks = [output for _, output in runner.prefill(1, ids[:end], grid, names)]
+        for name in names:
+            parts = torch.cat([output.features[name] for output in chunks], dim=1)
+            close(parts, whole.features[name], tolerance)
+        runner.prefill(0, ids[:5])
+        runner.prefill(2, ids[:at])
+        for count in (3, 1, 4):
+            columns = [ids[at : at + count] + ids[:1], ids[5:7]]
+            verified = runner.verify([2, 0], [at, 5], columns, names)
+            runner.fold([2, 0], [count, 0])
+            for name in names:
+                expected = whole.features[name][0]
+                close(verified.features[name][0, :count], expected[at : at + count], tolerance)
+                close(verified.features[name][1, :2], expected[5:7], tolerance)
+            at += count
+
+    # A draft layer of the checkpoint's.
+
+    @pytest.fixture
+    def cells(self, model: LoadedModel, ids: list[int]) -> HeadRig:
+        """Nine cells of the draft layer, where the model has one."""
+        head = model.target.draft_head(HEAD)
+        if isinstance(head, str):
+            assert head
+            pytest.skip(f"there is no draft layer: {head}")
+        assert FINAL in model.target.features
+        return HeadRig(head, Runner(model.target, extra=tuple(head.states())), ids[:10])
+
+    @pytest.fixture
+    def predicted(self, cells: HeadRig) -> list[Tensor]:
+        """What each cell predicts, run one by one."""
+        return [cells.forward((0, cell, cell + 1))[0] for cell in range(9)]
+
+    def test_a_draft_head_gives_what_the_output_takes(
+        self, cells: HeadRig, predicted: list[Tensor]
+    ) -> None:
+        """For any cell, and its state is one record per position."""
+        logits = cells.runner.logits(torch.stack(predicted))
+        assert logits.shape == (9, cells.runner.target.logits_width)
+        assert logits.isfinite().all()
+        assert len({tuple(row.tolist()) for row in predicted}) > 1, "it sees what it is given"
+        assert {spec.kind for spec in cells.head.states()} <= {StateKind.PAGED}
+
+    def test_a_draft_head_gives_each_rows_last_cell(
+        self, cells: HeadRig, predicted: list[Tensor], tolerance: float
+    ) -> None:
+        """In rows of different widths, whatever stands beyond them, and no cell behind is touched."""
+        close(cells.forward((1, 0, 9))[0], predicted[8], tolerance)
+        cells.forward((2, 0, 4))
+        for rows in (((2, 4, 7), (1, 3, 4), (0, 2, 7)), ((1, 2, 3), (0, 0, 6)), ((2, 3, 7),)):
+            actual = cells.forward(*rows)
+            for row, (_, _, end) in enumerate(rows):
+                close(actual[row], predicted[end - 1], tolerance)
+        for lane in (0, 1):
+            close(cells.forward((lane, 8, 9))[0], predicted[8], tolerance)
+
+    def test_a_draft_head_stores_what_it_would_keep(
+        self, cells: HeadRig, predicted: list[Tensor], tolerance: float
+    ) -> None:
+        """Stored at once, in another order, in part, side by side: what later cells predict is the same."""
+        cells.store((1, 0, 8))
+        close(cells.forward((1, 8, 9))[0], predicted[8], tolerance)
+        close(cells.forward((1, 3, 4))[0], predicted[3], tolerance)
+        # Rows of different widths; a row's padding lies over cells that are there already.
+        cells.store((2, 5, 8))
+        cells.store((2, 0, 2), (1, 0, 8))
+        cells.store((2, 3, 5))
+        cells.store((2, 2, 3))
+        close(cells.forward((2, 8, 9))[0], predicted[8], tolerance)
+        # Some stored, some run.
+        cells.runner.prefill(1, cells.ids)
+        cells.store((1, 0, 3))
+        close(cells.forward((1, 3, 6))[0], predicted[5], tolerance)
+        cells.store((1, 6, 7))
+        close(cells.forward((1, 7, 9))[0], predicted[8], tolerance)
+
+    def test_a_draft_head_overwrites_what_was_drafted(
+        self, cells: HeadRig, predicted: list[Tensor], tolerance: float
+    ) -> None:
+        """Cells of other tokens, such as rejected drafts, leave nothing behind, be it stored over or run over."""
+        for lane in (1, 2):
+            cells.store((lane, 0, 2))
+            cells.store((lane, 2, 9), wrong=True)
+            close(cells.forward((lane, 1, 2))[0], predicted[1], tolerance)
+        cells.store((1, 2, 8))
+        close(cells.forward((1, 8, 9))[0], predicted[8], tolerance)
+        close(cells.forward((2, 2, 9))[0], predicted[8], tolerance)
 
     def test_embeddings_have_the_width_of_hidden(self, runner: Runner) -> None:
         """One per id."""

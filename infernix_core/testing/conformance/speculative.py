@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 import torch
 from attrs import define, field
 from torch import Tensor
+from torch.nn.functional import pad
 
 from infernix_core.engine.engine import Engine
 from infernix_core.engine.options import EngineOptions
@@ -24,12 +25,12 @@ from infernix_core.interfaces.speculative import (
     SpeculativeBackend,
 )
 from infernix_core.interfaces.vocabulary import TokenClass
-from infernix_core.testing.conformance.target import Runner
+from infernix_core.testing.conformance.target import Runner, rubbish
 from infernix_core.testing.plain_provider import PlainProvider
 from infernix_core.testing.plain_sampler import PlainSampler
 from infernix_core.testing.toy import ToyModel
 
-LANES, WIDTH, CAPACITY = 3, 4, 512
+LANES, WIDTH, COPIES, CAPACITY = 3, 4, 9, 512
 
 
 @define(eq=False)
@@ -38,11 +39,18 @@ class Rig:
 
     Attributes:
         poison: Overwrite the features of columns that do not become history.
+        drafts: What the setup asks for.
+        copies: Most tokens of a copy that a row executes in place of drafts.
+        deterministic: Bind so that a row's drafts do not depend on others. The target then runs each row alone, so
+            that neither do its features.
     """
 
     backend: SpeculativeBackend
     model: LoadedModel
     poison: bool = False
+    drafts: int | None = WIDTH
+    copies: int = 0
+    deterministic: bool = False
     bound: BoundBackend = field(init=False)
     runner: Runner = field(init=False)
     histories: dict[int, list[int]] = field(factory=dict)
@@ -50,10 +58,20 @@ class Rig:
 
     def __attrs_post_init__(self) -> None:
         target = self.model.target
-        setup = DraftSetup(lanes=LANES, drafts=WIDTH, capacity=CAPACITY)
+        setup = DraftSetup(
+            lanes=LANES,
+            drafts=self.drafts,
+            capacity=CAPACITY,
+            deterministic=self.deterministic,
+            copies=self.copies,
+        )
         self.bound = self.backend.bind(target, self.model.vocabulary, setup)
         self.runner = Runner(
-            target, LANES, capacity=CAPACITY, width=WIDTH + 1, extra=tuple(self.bound.states())
+            target,
+            LANES,
+            capacity=CAPACITY,
+            width=max(self.bound.width, WIDTH, self.copies) + 1,
+            extra=tuple(self.bound.states()),
         )
 
     def start(self, lane: int, prompt: Sequence[int], first: int) -> None:
@@ -104,27 +122,60 @@ class Rig:
         return self.bound.propose(rows, self.runner.state)
 
     def settle(
-        self, lanes: Sequence[int], proposal: Proposal, accepted: Sequence[int | None], after: int
+        self,
+        lanes: Sequence[int],
+        proposal: Proposal,
+        accepted: Sequence[int | None],
+        after: int,
+        copied: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
-        """Verifies and commits: that many drafts of each row and one more token; ``None`` takes no part."""
+        """Verifies and commits: that many drafts of each row and one more token; ``None`` takes no part.
+
+        Args:
+            lanes: Of the rows.
+            proposal: Their drafts.
+            accepted: How many of them.
+            after: The token behind them.
+            copied: By row, what is executed in place of its drafts.
+        """
         columns = [
-            [self.histories[lane][-1], *proposal.ids[row, :extent].tolist()]
+            [
+                self.histories[lane][-1],
+                *(copied or {}).get(row, proposal.ids[row, :extent].tolist()),
+            ]
             for row, (lane, extent) in enumerate(zip(lanes, proposal.extents, strict=True))
         ]
-        starts = [len(self.histories[lane]) - 1 for lane in lanes]
-        features = tuple(self.bound.features())
-        output = self.runner.verify(lanes, starts, columns, features)
         counts = [0 if number is None else number + 1 for number in accepted]
+        if self.deterministic:
+            features = self._each_alone(lanes, columns, counts)
+        else:
+            starts = [len(self.histories[lane]) - 1 for lane in lanes]
+            names = tuple(self.bound.features())
+            features = self.runner.verify(lanes, starts, columns, names).features
         if self.poison:
-            for value in output.features.values():
+            for value in features.values():
                 for row, count in enumerate(counts):
-                    value[row, count:] = _rubbish(value)
-        self.bound.prepare_commit(counts, output.features, self.runner.state)
-        self.runner.fold(lanes, counts)
+                    value[row, count:] = rubbish(value)
+        self.bound.prepare_commit(counts, features, self.runner.state)
+        if not self.deterministic:
+            self.runner.fold(lanes, counts)
         self.bound.commit()
         for row, (lane, count) in enumerate(zip(lanes, counts, strict=True)):
             if count:
                 self.histories[lane] += [*columns[row][1:count], after]
+
+    def _each_alone(
+        self, lanes: Sequence[int], columns: Sequence[Sequence[int]], counts: Sequence[int]
+    ) -> Mapping[str, Tensor]:
+        """Verifies and folds row by row; the features of all."""
+        names, width = tuple(self.bound.features()), max(map(len, columns))
+        parts: dict[str, list[Tensor]] = {name: [] for name in names}
+        for lane, row, count in zip(lanes, columns, counts, strict=True):
+            output = self.runner.verify([lane], [len(self.histories[lane]) - 1], [row], names)
+            self.runner.fold([lane], [count])
+            for name, value in output.features.items():
+                parts[name].append(pad(value, (0, 0, 0, width - value.shape[1])))
+        return {name: torch.cat(values) for name, values in parts.items()}
 
     def look(self, lanes: Sequence[int], limit: int = WIDTH) -> list[tuple[int, ...]]:
         """What would be drafted now; the round is dropped."""
@@ -257,6 +308,77 @@ class SpeculativeBackendSuite:
             rig.settle([0], proposal, [proposal.extents[0]], tokens[length])
         assert rig.look([1]) == before
 
+    @pytest.mark.parametrize("asked", [1, WIDTH, None])
+    def test_the_width_is_what_was_asked_for(
+        self,
+        backend: SpeculativeBackend,
+        model: LoadedModel,
+        tokens: list[int],
+        asked: int | None,
+    ) -> None:
+        """Or a number of its own, and a round may draft and commit as many."""
+        rig = started(Rig(backend, model, drafts=asked), tokens)
+        width = rig.bound.width
+        assert type(width) is int
+        assert width >= 1
+        assert asked is None or width == asked
+        for step in range(2):
+            proposal = rig.propose(range(LANES), [width] * LANES)
+            check(proposal, [width] * LANES, model.vocabulary.size)
+            rig.settle(range(LANES), proposal, proposal.extents, tokens[step])
+
+    def test_copies_in_place_of_drafts(
+        self, backend: SpeculativeBackend, model: LoadedModel, tokens: list[int]
+    ) -> None:
+        """A row of limit 0 takes part with up to ``copies`` tokens that it did not draft, beside one that drafts."""
+        rig = started(Rig(backend, model, poison=True, copies=COPIES), tokens)
+        lanes = (0, 2)
+        for step, (length, accepted) in enumerate(
+            ((COPIES, COPIES), (COPIES, 1), (1, 1), (COPIES, None), (WIDTH, WIDTH), (COPIES, 0))
+        ):
+            proposal = rig.propose(lanes, [0, WIDTH])
+            check(proposal, [0, WIDTH], model.vocabulary.size)
+            copied = {0: tokens[step : step + length]}
+            rig.settle(
+                lanes, proposal, [accepted, proposal.extents[1] // 2], tokens[-step - 1], copied
+            )
+            for lane in lanes:
+                fresh = Rig(backend, model)
+                fresh.rebuild(lane, rig.histories[lane], rig.prompts[lane])
+                assert rig.look([lane]) == fresh.look([lane])
+        # Copies for all, and a text between two of them.
+        for length in (COPIES, 2):
+            proposal = rig.propose(range(LANES), [0] * LANES)
+            copies = {row: tokens[row : row + length] for row in range(LANES)}
+            rig.settle(range(LANES), proposal, [length] * LANES, tokens[0], copies)
+            rig.append(1, tokens[:3])
+        for lane in range(LANES):
+            fresh = Rig(backend, model)
+            fresh.rebuild(lane, rig.histories[lane], rig.prompts[lane])
+            assert rig.look([lane]) == fresh.look([lane])
+
+    def test_drawn_drafts_do_not_depend_on_other_rows(
+        self, backend: SpeculativeBackend, model: LoadedModel, tokens: list[int]
+    ) -> None:
+        """Where the setup is deterministic: a row alone draws as in company, from the same q to the last bit."""
+        alone, company = (
+            started(Rig(backend, model, deterministic=True), tokens) for _ in range(2)
+        )
+        rng = random.Random(5)
+        for step in range(4):
+            lanes = rng.sample(range(LANES), rng.randint(2, LANES))
+            together = company.propose(lanes, [WIDTH] * len(lanes))
+            accepted = [rng.randint(0, extent) for extent in together.extents]
+            for row, (lane, number) in enumerate(zip(lanes, accepted, strict=True)):
+                single = alone.propose([lane], [WIDTH])
+                if (law := drawn(single, 0)) or drawn(together, row):
+                    assert law == drawn(together, row)
+                    assert drafts(single)[0] == drafts(together)[row]
+                # Drafts that are certain may differ, and what is committed may not.
+                own = together.ids[row, : together.extents[row]].tolist()
+                alone.settle([lane], single, [number], tokens[step], {0: own})
+            company.settle(lanes, together, accepted, tokens[step])
+
     def test_texts_are_those_of_ordinary_decoding(
         self,
         backend: SpeculativeBackend,
@@ -306,6 +428,23 @@ def drafts(proposal: Proposal) -> list[tuple[int, ...]]:
     ]
 
 
+def drawn(proposal: Proposal, row: int) -> list[dict[int, float]]:
+    """What each draft of the row was drawn from; nothing where they are certain."""
+    q = proposal.distribution
+    if q is None or (q.sampled and not q.sampled[row]):
+        return []
+    return [
+        {
+            token: weight
+            for token, weight in zip(
+                q.ids[row, column].tolist(), q.probabilities[row, column].tolist(), strict=True
+            )
+            if weight > 0
+        }
+        for column in range(proposal.extents[row])
+    ]
+
+
 def check(proposal: Proposal, limits: Sequence[int], size: int) -> None:
     """What every proposal keeps."""
     assert len(proposal.extents) == len(limits)
@@ -328,7 +467,3 @@ def check(proposal: Proposal, limits: Sequence[int], size: int) -> None:
             assert float(weights.sum()) == pytest.approx(1, abs=1e-5)
             assert len(set(possible)) == len(possible)
             assert token in possible, "a draft was drawn that q cannot give"
-
-
-def _rubbish(value: Tensor) -> float:
-    return torch.nan if value.is_floating_point() else 1_000_003

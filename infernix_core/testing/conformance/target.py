@@ -61,16 +61,21 @@ class Runner:
         features: Sequence[str] = (),
     ) -> StepOutput:
         """One verify; rows may differ in width."""
+        return self.target.forward(self.batch(lanes, starts, columns), self.state, features)
+
+    def batch(
+        self, lanes: Sequence[int], starts: Sequence[int], columns: Sequence[Sequence[int]]
+    ) -> ForwardBatch:
+        """The batch of a verify, padded."""
         width = max(map(len, columns))
         padded = [[*row, *[0] * (width - len(row))] for row in columns]
-        batch = ForwardBatch(
+        return ForwardBatch(
             StepKind.VERIFY,
             self._ids(padded),
             tuple(starts),
             tuple(map(len, columns)),
             tuple(lanes),
         )
-        return self.target.forward(batch, self.state, features)
 
     def fold(self, lanes: Sequence[int], counts: Sequence[int]) -> None:
         """Makes the first columns of the last verify real."""
@@ -97,3 +102,8 @@ class Runner:
         return torch.tensor(
             [list(row) for row in rows], dtype=torch.int64, device=self.target.device
         )
+
+
+def rubbish(value: Tensor) -> float:
+    """What a tensor holds where nobody may look."""
+    return torch.nan if value.is_floating_point() else 1_000_003

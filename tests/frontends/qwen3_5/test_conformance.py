@@ -9,6 +9,7 @@ import pytest
 
 from infernix_core.interfaces.frontend import LoadOptions
 from infernix_core.testing.conformance import FrontendSuite
+from infernix_qwen3_5.testing import random_checkpoint
 from tests.frontends.qwen3_5.checkpoints import write_checkpoint
 
 MODES = ("ordinary", "deterministic")
@@ -16,7 +17,7 @@ MODES = ("ordinary", "deterministic")
 
 @pytest.fixture(
     scope="module",
-    params=[(shape, mode) for shape in ("grouped", "mixture") for mode in MODES],
+    params=[(shape, mode) for shape in ("grouped", "mixture", "draft layer") for mode in MODES],
     ids=" ".join,
 )
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
@@ -24,7 +25,10 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
     shape, mode = request.param
     directory: Path = tmp_path_factory.mktemp(mode)
-    write_checkpoint(directory, shape)
+    if shape == "draft layer":
+        directory = random_checkpoint(directory / "x", mtp=True)
+    else:
+        write_checkpoint(directory, shape)
     options = LoadOptions(deterministic=mode == "deterministic")
     return Qwen3_5Frontend().load(directory, options)
 

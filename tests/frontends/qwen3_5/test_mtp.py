@@ -168,7 +168,8 @@ def test_what_it_gives_is_its_own(directory: Path) -> None:
     assert torch.equal(output, kept)
 
 
-def test_a_round_between_a_verify_and_its_fold(directory: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_round_between_a_verify_and_its_fold(directory: Path, count: int) -> None:
     """The head may run there: what the verify left for its fold stays."""
     target = oracle.load_target(directory)
     head: Any = target.draft_head("mtp")
@@ -180,7 +181,7 @@ def test_a_round_between_a_verify_and_its_fold(directory: Path) -> None:
         hidden = target.forward(batch, state).hidden
         if index:
             head.forward(batch, hidden, state)
-        target.fold((0,), (3,), state)
+        target.fold((0,), (count,), state)
     for spec in target.states():
         if spec.kind.value == "slot":
             assert torch.equal(*(state.read_slot(spec.name, (0,)) for state in states))
