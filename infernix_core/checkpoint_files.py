@@ -9,6 +9,9 @@ from typing import Any
 
 from infernix_core.errors import CheckpointError
 
+#: What stands in a cloned repository in place of a file that was not fetched.
+LFS_POINTER = "version https://git-lfs"
+
 
 def one_line(text: object) -> str:
     """A foreign message folded to one line."""
@@ -26,7 +29,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise CheckpointError(f"{path.name} is missing in {path.parent}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path.name} cannot be read: {one_line(error)}") from error
+        raise CheckpointError(f"{path} cannot be read: {one_line(error)}") from error
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -35,13 +38,25 @@ def read_json_object(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: It is missing, not JSON, or not an object.
     """
+    text = read_text(path)
+    if text.startswith(LFS_POINTER):
+        raise CheckpointError(
+            f"{path} is a Git LFS pointer, not the file; run 'git lfs pull' there"
+        )
     try:
-        document = json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise CheckpointError(f"{path.name} is not JSON: {one_line(error)}") from error
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        # A ValueError beside JSON's own: an integer of more digits than Python reads.
+        raise CheckpointError(f"{path} is not JSON: {one_line(error)}") from error
     if not isinstance(document, dict):
-        raise CheckpointError(f"{path.name} holds a JSON {type(document).__name__}, not an object")
+        raise CheckpointError(f"{path} holds {_json_kind(document)}; expected a JSON object")
     return document
+
+
+def _json_kind(value: object) -> str:
+    """What JSON calls a value that is no object."""
+    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
 def read_optional_object(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from infernix_core.checkpoint_files import one_line, read_json_object
+from infernix_core.checkpoint_files import LFS_POINTER, one_line, read_json_object
 from infernix_core.errors import CheckpointError
 
 SINGLE = "model.safetensors"
@@ -48,8 +48,10 @@ class CheckpointTensors:
         """
         if (directory / INDEX).exists():
             return cls(directory, _scan_sharded(directory))
-        if not (directory / SINGLE).exists():
-            raise CheckpointError(f"neither {SINGLE} nor {INDEX} is in {directory}")
+        if not _is_file(directory / SINGLE):
+            raise CheckpointError(
+                f"neither {SINGLE} nor {INDEX} is in {directory}; give a directory with the weights"
+            )
         return cls(directory, dict(_scan_file(directory / SINGLE)))
 
     def read(self, name: str, device: torch.device) -> Tensor:
@@ -76,10 +78,6 @@ class CheckpointTensors:
         self._open.clear()
 
 
-#: What stands in a cloned repository in place of a file that was not fetched.
-LFS_POINTER = b"version https://git-lfs"
-
-
 def _scan_file(path: Path) -> Iterator[tuple[str, TensorEntry]]:
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
@@ -90,13 +88,21 @@ def _scan_file(path: Path) -> Iterator[tuple[str, TensorEntry]]:
     except FileNotFoundError:
         raise CheckpointError(f"{path.name} is missing in {path.parent}") from None
     except (OSError, SafetensorError) as error:
-        if path.is_file() and _starts_with(path, LFS_POINTER):
+        if path.is_file() and _starts_with(path, LFS_POINTER.encode()):
             raise CheckpointError(
                 f"{path} is a Git LFS pointer, not the weights; run 'git lfs pull' there"
             ) from None
         raise CheckpointError(
-            f"{path.name} is truncated or not a safetensors file: {one_line(error)}"
+            f"{path} is truncated or not a safetensors file: {one_line(error)}"
         ) from error
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that cannot be one is none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _starts_with(path: Path, beginning: bytes) -> bool:
@@ -107,15 +113,19 @@ def _starts_with(path: Path, beginning: bytes) -> bool:
 def _scan_sharded(directory: Path) -> dict[str, TensorEntry]:
     weight_map = read_json_object(directory / INDEX).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise CheckpointError(f"{INDEX}: 'weight_map' is not an object from tensor to file")
+        raise CheckpointError(
+            f"{directory / INDEX}: 'weight_map' is not an object from tensor to file"
+        )
     files: dict[str, list[str]] = {}
     for tensor, file in weight_map.items():
-        if not isinstance(file, str) or Path(file).name != file:
-            raise CheckpointError(f"{INDEX}: {tensor} lies in {file!r}; expected a file name")
+        if not isinstance(file, str) or not file or Path(file).name != file:
+            raise CheckpointError(
+                f"{directory / INDEX}: {tensor} lies in {file!r}; expected a file name"
+            )
         files.setdefault(file, []).append(tensor)
     entries: dict[str, TensorEntry] = {}
     for file, tensors in files.items():
-        if not (directory / file).exists():
+        if not _is_file(directory / file):
             raise CheckpointError(
                 f"{file} is missing in {directory}; {INDEX} places {len(tensors)} tensors there"
             )

@@ -46,7 +46,7 @@ def check_drafting(options: EngineOptions) -> None:
         raise _refused(
             "ngram_draft_tokens",
             f"the backend {NGRAM} copies already",
-            "give its number of drafts as draft_tokens",
+            "give its number of drafts as draft_tokens (--draft-tokens)",
         )
     if options.spec is None:
         _check_without_backend(options)
@@ -120,17 +120,19 @@ def _check_without_backend(options: EngineOptions) -> None:
         raise _refused(
             "ngram_draft_tokens",
             "copies go in front of another backend's drafts, and none is chosen",
-            f"choose one with spec, or copy alone: spec {NGRAM} and its number as draft_tokens",
+            f"choose one with spec (--spec), or copy alone: spec {NGRAM} and its number as draft_tokens",
         )
     if options.draft_tokens:
         raise _refused(
             "draft_tokens",
             f"drafts ({options.draft_tokens}) need a speculative backend",
-            "choose one with spec",
+            "choose one with spec (--spec)",
         )
     if options.drafter is not None:
         raise _refused(
-            "drafter", "no speculative backend is chosen that could use it", "choose one with spec"
+            "drafter",
+            "no speculative backend is chosen that could use it",
+            "choose one with spec (--spec)",
         )
     _check_without_copies(options, "no speculative backend is chosen, so nothing is copied")
 

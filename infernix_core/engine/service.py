@@ -281,8 +281,11 @@ class GenerationService:
     def _changed(self, generation: Generation) -> None:
         """On the loop, when a generation was cancelled or has ended."""
         if generation.final is not None:
+            # A caller may cancel what has ended: that is no second end.
+            ended = generation in self._live
             self._forget(generation)
-            _log.info("request %s %s", generation.request_id, log_line(generation.final))
+            if ended:
+                _log.info("request %s %s", generation.request_id, log_line(generation.final))
         elif not generation.attached:
             # Its place is free at once, whatever its thread cannot break off.
             queued = self._live.get(generation)

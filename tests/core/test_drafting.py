@@ -125,12 +125,12 @@ def test_a_refusal_names_the_option_that_was_given(option: str | None, expected:
 WITHOUT_BACKEND = [
     (
         {"draft_tokens": 3},
-        "draft_tokens: drafts (3) need a speculative backend (choose one with spec)",
+        "draft_tokens: drafts (3) need a speculative backend (choose one with spec (--spec))",
     ),
     (
         {"ngram_draft_tokens": 3},
         "ngram_draft_tokens: copies go in front of another backend's drafts, and none is chosen "
-        "(choose one with spec, or copy alone: spec ngram and its number as draft_tokens)",
+        "(choose one with spec (--spec), or copy alone: spec ngram and its number as draft_tokens)",
     ),
     (
         {"ngram_min_match": 12},
@@ -139,7 +139,7 @@ WITHOUT_BACKEND = [
     ),
     (
         {"drafter": "there"},
-        "drafter: no speculative backend is chosen that could use it (choose one with spec)",
+        "drafter: no speculative backend is chosen that could use it (choose one with spec (--spec))",
     ),
 ]
 
@@ -171,7 +171,7 @@ def test_nothing_copies_in_front_of_what_copies() -> None:
         Engine.load("nowhere", options=EngineOptions(spec="ngram", ngram_draft_tokens=3))
     assert str(caught.value) == (
         "ngram_draft_tokens: the backend ngram copies already "
-        "(give its number of drafts as draft_tokens)"
+        "(give its number of drafts as draft_tokens (--draft-tokens))"
     )
 
 

@@ -40,11 +40,11 @@ REFUSED: dict[str, tuple[Sequence[str], str]] = {
     ),
     "before itself": (
         ("--spec", "ngram", "--ngram-draft-tokens", "4"),
-        "--ngram-draft-tokens: the backend ngram copies already (give its number of drafts as draft_tokens)",
+        "--ngram-draft-tokens: the backend ngram copies already (give its number of drafts as draft_tokens (--draft-tokens))",
     ),
     "before nothing": (
         ("--ngram-draft-tokens", "4"),
-        "choose one with spec, or copy alone: spec ngram",
+        "choose one with spec (--spec), or copy alone: spec ngram",
     ),
     "a drafter for nobody": (("--drafter", "there"), "--drafter: no speculative backend"),
 }
