@@ -117,6 +117,26 @@ def test_many_requests_at_once_do_not_mix(make_engine) -> None:
     assert run(main()) == expected
 
 
+def test_an_end_is_logged_once_also_when_it_is_cancelled_afterwards(
+    make_engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = make_engine()
+
+    async def main() -> None:
+        service = GenerationService(engine, model_id="toy")
+        for prompt in ("a", "b"):
+            generation = await service.submit(PromptInput(text=prompt), SEEDED, request_id=prompt)
+            if prompt == "b":
+                generation.cancel()
+            await generation.result()
+            generation.cancel()
+
+    with caplog.at_level("INFO", logger="infernix_core.engine.service"):
+        run(main())
+    ends = [record.getMessage().split()[1] for record in caplog.records]
+    assert sorted(ends) == ["a", "b"], caplog.text
+
+
 def test_the_services_defaults_fill_what_a_request_leaves_open(make_engine) -> None:
     engine = make_engine()
 
