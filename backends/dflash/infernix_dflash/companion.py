@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from attrs import frozen
 
-from infernix_core.checkpoint_files import read_json_object
+from infernix_core.checkpoint_files import one_line, read_json_object
 from infernix_core.errors import CheckpointError, InvalidOption, Location
 from infernix_core.interfaces.model import TargetModel
 from infernix_core.interfaces.speculative import DraftSetup
@@ -75,7 +75,7 @@ def find_drafter(name: str, setup: DraftSetup) -> Path:
         InvalidOption: There is neither.
     """
     if setup.drafter is not None:
-        if not setup.drafter.is_dir():
+        if not _is_directory(setup.drafter):
             raise InvalidOption(
                 f"{setup.drafter} is not a directory",
                 location=Location(field="drafter"),
@@ -85,7 +85,7 @@ def find_drafter(name: str, setup: DraftSetup) -> Path:
     where = "the target has no checkpoint directory that could bring one along"
     if setup.checkpoint is not None:
         bundled = setup.checkpoint / name
-        if bundled.is_dir():
+        if _is_directory(bundled):
             return bundled
         where = f"{bundled} does not exist"
     raise InvalidOption(
@@ -95,23 +95,43 @@ def find_drafter(name: str, setup: DraftSetup) -> Path:
     )
 
 
-def read_drafter(directory: Path, name: str) -> dict[str, Any]:
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        # Such as a name that is too long for any file.
+        return False
+
+
+def read_drafter(directory: Path, name: str, checkpoint: Path | None = None) -> dict[str, Any]:
     """The drafter's ``config.json``, once it is one that the backend ``name`` takes.
+
+    Args:
+        directory: The drafter's.
+        name: The backend's.
+        checkpoint: The target's directory, if it has one.
 
     Raises:
         CheckpointError: It cannot be read, or is another kind of model.
     """
     document = read_json_object(directory / "config.json")
     found = document.get("architectures")
-    names = found if isinstance(found, list) else [found] if isinstance(found, str) else []
+    names = [
+        kind for kind in (found if isinstance(found, list) else [found]) if isinstance(kind, str)
+    ]
     expected = _architecture(name)
     if expected in names:
         return document
-    shown = ", ".join(map(str, names)) or "no architecture"
+    shown = one_line(", ".join(names))[:100] or "no architecture"
     other = next((BACKENDS[kind] for kind in names if kind in BACKENDS), None)
     advice = (
         f"--spec {other} takes it" if other is not None else f"it is no drafter that {name} knows"
     )
+    if checkpoint is not None and directory.resolve() == checkpoint.resolve():
+        advice = (
+            f"this is the target itself, and a drafter that it brings along, as {directory / name}, "
+            "is taken without --drafter (drafter)"
+        )
     raise CheckpointError(
         f"{directory / 'config.json'} names {shown} in 'architectures'; expected {expected}; {advice}"
     )

@@ -16,6 +16,18 @@ SLIDING = "sliding_attention"
 #: Most drafts of a row, whatever block a drafter was trained with.
 MOST_DRAFTS = 15
 
+#: Most draft layers, features and rows of a block that a file may ask for: far more than any drafter has, and few
+#: enough for lists of them.
+MOST_LAYERS = MOST_FEATURES = MOST_ROWS = 1024
+
+#: What numbers may be. Outside of these ranges float32 makes infinities or zeros of everything.
+SCALES = (1e-6, 1e6)
+EPSILONS = (1e-20, 1.0)
+BASES = (1.0, 1e12)
+
+#: A window of so many positions sees all of any context.
+ENDLESS = 2**31
+
 
 @frozen
 class DrafterConfig:
@@ -87,6 +99,27 @@ def holder(top: Keys, inner: Keys, key: str) -> Keys:
     return top if top.has(key) and not inner.has(key) else inner
 
 
+def count_in(
+    keys: Keys, key: str, most: int, default: int | None = None, *, minimum: int = 1
+) -> int:
+    """An integer from ``minimum`` to ``most``."""
+    value = keys.integer(key, default, minimum=minimum)
+    if value > most:
+        raise keys.wrong(key, value, f"an integer from {minimum} to {most}")
+    return value
+
+
+def number_in(
+    keys: Keys, key: str, bounds: tuple[float, float], default: float | None = None
+) -> float:
+    """A number inside ``bounds``."""
+    value = keys.number(key, default)
+    least, most = bounds
+    if not least <= value <= most:
+        raise keys.wrong(key, value, f"a number from {least:g} to {most:g}")
+    return value
+
+
 def parse_config(document: Mapping[str, Any], where: str) -> DrafterConfig:
     """Reads ``config.json``; what newer files keep in ``dflash_config`` may lie at the top, as in older ones.
 
@@ -118,17 +151,19 @@ def parse_config(document: Mapping[str, Any], where: str) -> DrafterConfig:
         query_heads=query_heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        norm_eps=top.number("rms_norm_eps", 1e-6),
+        norm_eps=number_in(top, "rms_norm_eps", EPSILONS, 1e-6),
         rope_theta=_rope_theta(top),
         windows=_windows(top, inner),
         causal=top.flag("is_causal", inner.flag("causal", False)),
         vocab_size=top.integer("vocab_size"),
-        block_size=either("block_size").integer("block_size", minimum=2),
+        block_size=count_in(either("block_size"), "block_size", MOST_ROWS, minimum=2),
         mask_token_id=either("mask_token_id").integer("mask_token_id", minimum=0),
         target_layers=target_layers,
         feature_layers=_feature_layers(either("target_layer_ids")),
         target_hidden_size=top.integer("target_hidden_size", hidden_size),
-        embedding_scale=either("input_embedding_scale").number("input_embedding_scale", 1.0),
+        embedding_scale=number_in(
+            either("input_embedding_scale"), "input_embedding_scale", SCALES, 1.0
+        ),
     )
 
 
@@ -162,12 +197,12 @@ def _rope_theta(top: Keys) -> float:
     for key in ("rope_type", "type"):
         rope.one_of(key, ("default",))
     rope.one_of("partial_rotary_factor", (1,))
-    return (rope if rope.has("rope_theta") else top).number("rope_theta")
+    return number_in(rope if rope.has("rope_theta") else top, "rope_theta", BASES)
 
 
 def _windows(top: Keys, inner: Keys) -> tuple[int | None, ...]:
     """What each layer sees: by its type, or all of them by ``use_swa``."""
-    count = top.integer("num_hidden_layers")
+    count = count_in(top, "num_hidden_layers", MOST_LAYERS)
     types = top.document.get("layer_types")
     everywhere = inner.flag("use_swa", False)
     allowed = top.flag("use_sliding_window", True)
@@ -190,7 +225,8 @@ def _windows(top: Keys, inner: Keys) -> tuple[int | None, ...]:
         return (None,) * count
     own = inner.has("swa_window_size")
     window = inner.integer("swa_window_size") if own else top.integer("sliding_window")
-    return tuple(window if kind == SLIDING else None for kind in types)
+    seen = window if window < ENDLESS else None
+    return tuple(seen if kind == SLIDING else None for kind in types)
 
 
 def _feature_layers(keys: Keys) -> tuple[int, ...] | None:
@@ -199,6 +235,8 @@ def _feature_layers(keys: Keys) -> tuple[int, ...] | None:
         return None
     if not isinstance(ids, list) or not ids or not all(map(_is_index, ids)):
         raise keys.wrong("target_layer_ids", ids, "a list of the target's layers, counted from 0")
+    if len(ids) > MOST_FEATURES:
+        raise keys.wrong("target_layer_ids", ids, f"at most {MOST_FEATURES} layers")
     return tuple(ids)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from attrs import evolve
 from torch import Tensor
@@ -85,8 +86,10 @@ class BlockDrafter:
         anchors = [row.history[-1] for row in rows]
         lanes = [row.lane for row in rows]
         starts = [len(row.history) - 1 for row in rows]
-        hidden = self._block.run(anchors, self.width, lanes, starts, views)
-        return self._choice.choose(rows, hidden)
+        # Numbers that overflow make bad drafts at worst; numpy would warn of each.
+        with np.errstate(all="ignore"):
+            hidden = self._block.run(anchors, self.width, lanes, starts, views)
+            return self._choice.choose(rows, hidden)
 
     @torch.inference_mode()
     def prepare_commit(

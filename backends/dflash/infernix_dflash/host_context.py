@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from infernix_core.interfaces.model import StateViews
 from infernix_dflash.arrays import (
     HostRotary,
     Product,
@@ -80,6 +81,14 @@ class HostContext(Context):
                     joined[at : at + count, place * size : (place + 1) * size] = part[row, :count]
                 at += count
         return torch.from_numpy(joined)
+
+    def write_rows(
+        self, rows: Sequence[tuple[int, int, int]], features: Tensor, views: StateViews
+    ) -> None:
+        """See ``Context``."""
+        # As in torch, numbers that overflow are no reason for a warning.
+        with np.errstate(all="ignore"):
+            super().write_rows(rows, features, views)
 
     def _pairs(self, features: Tensor, positions: Sequence[int]) -> Tensor:
         c, count = self.config, len(positions)

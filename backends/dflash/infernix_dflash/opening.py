@@ -120,7 +120,7 @@ def open_drafter(
     facts = TargetFacts.of(target, name)
     directory = find_drafter(name, setup)
     where = str(directory / "config.json")
-    config = parse(read_drafter(directory, name), where)
+    config = parse(read_drafter(directory, name, setup.checkpoint), where)
     blocks = check_fit(config, facts, where)
     width = check_drafts(setup, config, name)
     tensors = DrafterTensors(directory, shapes(config, len(blocks)), facts.device, facts.dtype)

@@ -173,18 +173,27 @@ class DrafterTensors:
 
     def table(self, name: str) -> Tensor:
         """A matrix whose rows are looked up."""
-        return self._read(name).to(self.dtype).contiguous()
+        return self._read(name, self.dtype).contiguous()
 
     def floats(self, name: str) -> Tensor:
         """A tensor in float32."""
-        return self._read(name).to(torch.float32)
+        return self._read(name, torch.float32)
 
     def close(self) -> None:
         """Lets go of the files."""
         self._tensors.close()
 
-    def _read(self, name: str) -> Tensor:
-        return self._tensors.read(self._names[name], self.device)
+    def _read(self, name: str, dtype: torch.dtype) -> Tensor:
+        found = self._names[name]
+        tensor = self._tensors.read(found, self.device).to(dtype)
+        # One of them makes every draft a guess, and nothing else would tell.
+        if not bool(torch.isfinite(tensor).all()):
+            kind = str(dtype).removeprefix("torch.")
+            file = self._tensors.directory / self._tensors.entries[found].file
+            raise CheckpointError(
+                f"{file}: {found} has values that are not finite as {kind}; expected finite weights"
+            )
+        return tensor
 
 
 def load_weights(tensors: DrafterTensors, config: DrafterConfig) -> DrafterWeights:

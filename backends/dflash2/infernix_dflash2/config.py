@@ -7,8 +7,14 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
-from infernix_dflash.config import DrafterConfig, holder, sections
+from infernix_dflash.config import SCALES, DrafterConfig, count_in, holder, number_in, sections
 from infernix_dflash.config import parse_config as parse_drafter
+
+#: Most candidates per place: every place makes a table of all pairs. Published drafters have 16.
+MOST_CANDIDATES = 64
+
+#: Most rows that a convolution joins.
+MOST_TAPS = 64
 
 
 @frozen
@@ -56,10 +62,12 @@ def parse_config(document: Mapping[str, Any], where: str) -> DFlash2Config:
     off = isinstance(cap, int | float) and cap == 0
     return DFlash2Config(
         **asdict(drafter, recurse=False),
-        taps=keys.integer("conv_kernel_size"),
+        taps=count_in(keys, "conv_kernel_size", MOST_TAPS),
         group=group,
         rank=keys.integer("selector_rank"),
-        top_k=keys.integer("selector_top_k"),
-        output_multiplier=scaling.number("output_multiplier", 1.0),
-        softcap=None if cap is None or off else capping.number("final_logit_softcapping"),
+        top_k=count_in(keys, "selector_top_k", MOST_CANDIDATES),
+        output_multiplier=number_in(scaling, "output_multiplier", SCALES, 1.0),
+        softcap=(
+            None if cap is None or off else number_in(capping, "final_logit_softcapping", SCALES)
+        ),
     )

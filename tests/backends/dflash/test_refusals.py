@@ -20,8 +20,10 @@ from infernix_core.testing.toy import ToyModel
 from infernix_dflash.backend import DFlashBackend
 from infernix_dflash.testing import random_drafter as random_dflash
 from infernix_dflash2.backend import DFlash2Backend
+from infernix_dflash2.config import parse_config as parse_dflash2
 from infernix_dflash2.testing import random_drafter as random_dflash2
 from infernix_qwen3_5.testing import random_checkpoint
+from tests.backends.dflash.rounds import MatrixTarget, Rounds, vocabulary
 from tests.end_to_end.command import Infernix, assert_one_line
 from tests.end_to_end.conftest import infernix  # noqa: F401 - a fixture
 
@@ -77,6 +79,15 @@ def test_a_directory_that_does_not_exist(target: Path, spec: str, tmp_path: Path
     assert str(tmp_path / "none") in str(error)
 
 
+def test_a_name_that_no_directory_can_have(target: Path, spec: str) -> None:
+    for name in ("x" * 300, "a\0b"):
+        error = refusal(target, spec, drafter=name)
+        assert isinstance(error, InvalidOption)
+        assert error.location is not None
+        assert error.location.field == "drafter"
+        assert f"{name} is not a directory" in str(error)
+
+
 def test_an_empty_directory(target: Path, spec: str, tmp_path: Path) -> None:
     error = refusal(target, spec, drafter=tmp_path)
     assert isinstance(error, CheckpointError)
@@ -98,7 +109,16 @@ def test_a_drafter_of_the_other_kind(target: Path, spec: str, tmp_path: Path) ->
 def test_a_directory_of_another_model(target: Path, spec: str) -> None:
     error = refusal(target, spec, drafter=target)
     assert isinstance(error, CheckpointError)
-    for part in (CLASSES[spec], "Qwen3_5ForCausalLM", "no drafter"):
+    hint = f"a drafter that it brings along, as {target / spec}, is taken without --drafter"
+    for part in (CLASSES[spec], "Qwen3_5ForCausalLM", "the target itself", hint):
+        assert part in str(error)
+
+
+def test_a_directory_of_no_drafter(target: Path, spec: str, tmp_path: Path) -> None:
+    edited(MAKE[spec](tmp_path, **SIZES), architectures=["Other", ["DFlashDraftModel"], 3])
+    error = refusal(target, spec, drafter=tmp_path)
+    assert isinstance(error, CheckpointError)
+    for part in ("names Other in 'architectures'", f"it is no drafter that {spec} knows"):
         assert part in str(error)
 
 
@@ -198,6 +218,85 @@ def test_what_dflash2_needs_beside(target: Path, key: str, tmp_path: Path) -> No
         assert f"'{key}'" in str(error)
 
 
+INTEGERS = "an integer from"
+SCALE = "a number from 1e-06 to 1e+06"
+#: Values that are too much, by key, and the bound that the refusal names. The last ones are DFlash2's alone.
+BOUNDS: list[tuple[str, list[Any], str]] = [
+    ("num_hidden_layers", [1025, 3 * 10**6, 10**12, 10**30], f"{INTEGERS} 1 to 1024"),
+    ("block_size", [1025, 10**30], f"{INTEGERS} 2 to 1024"),
+    ("target_layer_ids", [[1] * 1025], "at most 1024 layers"),
+    ("rms_norm_eps", [1e-300, 1e-21, 1.1, 1e299], "a number from 1e-20 to 1"),
+    ("rope_theta", [1e-300, 0.9, 1.1e12, 1e299], "a number from 1 to 1e+12"),
+    ("input_embedding_scale", [1e-300, 1e7, 1e299], SCALE),
+    ("conv_kernel_size", [65, 10**30], f"{INTEGERS} 1 to 64"),
+    ("selector_top_k", [65, 10**6, 10**30], f"{INTEGERS} 1 to 64"),
+    ("output_multiplier", [1e-300, 1e7, 1e299], SCALE),
+    ("final_logit_softcapping", [1e-300, 1e7, 1e299], SCALE),
+]
+#: Keys that stand in ``dflash_config``.
+INSIDE = {"target_layer_ids", *(key for key, *_ in BOUNDS[-4:])}
+
+
+@pytest.mark.parametrize(
+    ("spec", "key", "value", "bound"),
+    [
+        (spec, key, value, bound)
+        for spec, rows in (("dflash", BOUNDS[:-4]), ("dflash2", BOUNDS))
+        for key, values, bound in rows
+        for value in values
+    ],
+)
+def test_too_much(
+    target: Path, spec: str, key: str, value: Any, bound: str, tmp_path: Path
+) -> None:
+    MAKE[spec](tmp_path, **SIZES)
+    # Without types, their number would refuse the layers.
+    inside = key in INSIDE or (spec, key) == ("dflash2", "block_size")
+    changes = {"inner": {key: value}} if inside else {key: value}
+    error = refusal(target, spec, drafter=edited(tmp_path, layer_types=None, **changes))
+    assert isinstance(error, CheckpointError)
+    for part in (f"'{key}' is ", f"expected {bound}", str(tmp_path / "config.json")):
+        assert part in str(error)
+
+
+def test_the_most_that_is_taken() -> None:
+    inner = {
+        "mask_token_id": 5,
+        "target_layer_ids": [1] * 1024,
+        "conv_group_size": 8,
+        "conv_kernel_size": 64,
+        "selector_rank": 4,
+        "selector_top_k": 64,
+        "output_multiplier": 1e6,
+        "final_logit_softcapping": 1e-6,
+    }
+    document = {
+        **{"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4},
+        **{"num_hidden_layers": 1024, "vocab_size": 512, "block_size": 1024},
+        **{"rope_theta": 1e12, "rms_norm_eps": 1e-20, "input_embedding_scale": 1e-6},
+        "dflash_config": inner,
+    }
+    config = parse_dflash2(document, "x")
+    assert (config.layers, config.block_size, config.top_k, config.taps) == (1024, 1024, 64, 64)
+    assert (config.rope_theta, config.norm_eps, config.embedding_scale) == (1e12, 1e-20, 1e-6)
+    assert (config.output_multiplier, config.softcap) == (1e6, 1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_window_beyond_any_context(spec: str, causal: bool, tmp_path: Path) -> None:
+    """It is full attention."""
+    texts = []
+    for window in (None, 2**31 - 1, 2**31, 2**63, 10**30):
+        directory = tmp_path / str(window)
+        MAKE[spec](directory, windows=[window] * 2, causal=causal, **SIZES)
+        backend = DFlashBackend() if spec == "dflash" else DFlash2Backend()
+        rounds = Rounds(backend, MatrixTarget(512, 64, 4), vocabulary(512), directory)
+        rounds.start(0, range(20))
+        texts.append(rounds.look([0]).ids.tolist())
+    assert texts == [texts[0]] * 5
+
+
 def change_tensors(directory: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
     tensors = load_file(directory / "model.safetensors")
     change(tensors)
@@ -227,6 +326,14 @@ TENSORS: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
         lambda t: t.update({"norm.weight": torch.zeros(64, dtype=torch.int8)}),
         ("norm.weight", "I8", "BF16"),
     ),
+    "not a number": (
+        lambda t: t["layers.1.mlp.down_proj.weight"].view(-1)[3].fill_(torch.nan),
+        ("layers.1.mlp.down_proj.weight", "not finite as float32"),
+    ),
+    "infinite": (
+        lambda t: t["layers.0.self_attn.k_norm.weight"][0].fill_(-torch.inf),
+        ("layers.0.self_attn.k_norm.weight", "not finite as float32"),
+    ),
     "twice": (
         lambda t: t.update({"encoder.fc.weight": torch.zeros(2, 2)}),
         ("fc.weight", "encoder.fc.weight"),
@@ -243,6 +350,42 @@ def test_tensors(target: Path, spec: str, case: str, tmp_path: Path) -> None:
     assert isinstance(error, CheckpointError)
     for part in (str(tmp_path), *parts):
         assert part in str(error)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_weights_that_overflow(
+    spec: str, temperature: float, reference: bool, tmp_path: Path
+) -> None:
+    """Finite weights whose products are not: drafts without a warning."""
+    MAKE[spec](tmp_path, **SIZES)
+
+    def enlarge(tensors: dict[str, torch.Tensor]) -> None:
+        for tensor in tensors.values():
+            tensor.mul_(1e37)
+
+    change_tensors(tmp_path, enlarge)
+    kind = DFlashBackend if spec == "dflash" else DFlash2Backend
+    rounds = Rounds(
+        kind(reference=reference),
+        MatrixTarget(512, 64, 4),
+        vocabulary(512),
+        tmp_path,
+        temperature=temperature,
+    )
+    rounds.start(0, range(20))
+    assert rounds.look([0]).extents == (15,)
+
+
+@pytest.mark.parametrize("name", ["predecessor_codebook", "successor_codebook"])
+def test_codebooks_that_are_not_finite(target: Path, name: str, tmp_path: Path) -> None:
+    random_dflash2(tmp_path, **SIZES)
+    whole = f"candidate_selector.{name}"
+    change_tensors(tmp_path, lambda t: t.update({whole: torch.full((512, 8), torch.nan)}))
+    assert f"{whole} has values that are not finite" in str(
+        refusal(target, "dflash2", drafter=tmp_path)
+    )
 
 
 def test_the_selectors_codebooks(target: Path, tmp_path: Path) -> None:
