@@ -62,7 +62,6 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
     )
     engine.add_argument(
         "--drafter",
-        type=Path,
         metavar="DIR",
         help="directory of the drafter (default: the one that the checkpoint brings along)",
     )

@@ -35,6 +35,9 @@ def _dtype(_instance: object, attribute: Attribute[Any], value: object) -> None:
 
 
 def _path(value: Path | str | None) -> Path | None:
+    if value == "":
+        # Path("") is the working directory, which nobody means.
+        raise impossible("drafter", value, "a directory")
     return Path(value) if isinstance(value, str) else value
 
 

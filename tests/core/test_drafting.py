@@ -166,6 +166,12 @@ def test_copies_need_a_copier(make_engine: Make) -> None:
     )
 
 
+def test_a_drafter_needs_a_name() -> None:
+    with pytest.raises(InvalidOption, match=r"drafter: '' is not possible \(a directory\)"):
+        EngineOptions(spec="dflash", drafter="")
+    assert EngineOptions(spec="dflash", drafter="x").drafter == Path("x")
+
+
 def test_nothing_copies_in_front_of_what_copies() -> None:
     with pytest.raises(InvalidOption) as caught:
         Engine.load("nowhere", options=EngineOptions(spec="ngram", ngram_draft_tokens=3))
