@@ -259,7 +259,7 @@ def test_a_drafter_whose_first_draft_is_always_illegal(
     cases = [
         Case(said, constraint, drafted=lambda position, wrong=wrong: wrong * 15)
         for said in (tokens(TEXT), tokens("ababab{22"), breaks * 20)
-        for wrong in (breaks, (CLOSE,), (VOCABULARY.size - 1,), (VOCABULARY.size + 9,))
+        for wrong in (breaks, (CLOSE,), (VOCABULARY.size - 1,))
     ]
     results, _ = compare(toy_engine, cases, lanes, drafts)
     for result in results:
@@ -662,9 +662,10 @@ def test_drafts_of_a_dropped_round_are_not_used_again(
 
     watch = Watch(script, slow=when[slow], pause=0.004)
     results, _ = compare(toy_engine, cases, lanes, drafts, watch=watch)
-    check_masks(watch, cases)
+    seen = check_masks(watch, cases, parts=True)
     assert [result.text for result in results] == [TEXT] * 6
     assert watch.dropped
+    assert seen["given up"] or drafts == 1
 
 
 class Spoils(ToyModel):
