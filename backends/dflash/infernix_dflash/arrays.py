@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from infernix_core.threads import numpy_threads
+from infernix_core.host_arrays import Floats
 from infernix_dflash.layers import Rotary
-
-Floats = NDArray[np.float32]
 
 #: Multiplications of one BLAS call. OpenBLAS multiplies matrices below a million without packing them first, where it
 #: has such a kernel; then it reads them once.
 PRODUCT = 1_000_000
 
 
-def new_floats(*shape: int) -> Floats:
-    """Uninitialised memory at torch's alignment, which is one for all: BLAS libraries may order a sum by it."""
-    values: Floats = torch.empty(shape, dtype=torch.float32).numpy()
-    return values
-
-
-def one_thread() -> bool:
-    """Whether numpy multiplies in place of torch."""
-    return numpy_threads() == torch.get_num_threads() == 1
-
-
 class Product:
     """``x @ matrix.T`` for a matrix [O, I] that lies in memory as its transpose.
 
     Args:
-        matrix: See ``weights.for_products``.
+        matrix: See ``host_arrays.for_products``.
         blas: Whether numpy computes it.
     """
 
@@ -59,17 +45,6 @@ class Product:
 def scalar(value: float) -> Floats:
     """A number for ufuncs, to which a Python number costs as much again as all the rest of a small call."""
     return np.array(value, dtype=np.float32)
-
-
-def divide_by_length(x: Floats, square: Floats, dots: Floats, out: Floats) -> None:
-    """``x / sqrt(sum(x²) + square)`` over the last dimension; ``dots`` [..., 1, 1] is scratch for x [..., D].
-
-    A norm is this times ``sqrt(D) * weight``, for D times its epsilon as the square.
-    """
-    np.matmul(x[..., None, :], x[..., :, None], out=dots)
-    np.add(dots, square, out=dots)
-    np.sqrt(dots, out=dots)
-    np.divide(x, dots[..., 0], out=out)
 
 
 def norm_factor(weight: Tensor) -> Floats:

@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from infernix_core.host_arrays import aligned
 from infernix_core.interfaces.model import StateKind, StateSpec, StateViews
 from infernix_dflash.config import DrafterConfig
-from infernix_dflash.layers import Rotary, aligned, norm_and_rotate, rms_norm
+from infernix_dflash.layers import Rotary, norm_and_rotate, rms_norm
 from infernix_dflash.weights import ContextWeights
 
 #: Positions computed at once: what bounds the memory of a long prompt.

@@ -18,23 +18,14 @@ from attrs import frozen
 from numpy.typing import NDArray
 from torch import Tensor
 
+from infernix_core.host_arrays import Floats, divide_by_length, for_products, new_floats, one_thread
 from infernix_core.interfaces.model import StateViews, TargetModel
-from infernix_dflash.arrays import (
-    Floats,
-    HostRotary,
-    Product,
-    divide_by_length,
-    new_floats,
-    norm_factor,
-    one_thread,
-    scalar,
-    turn,
-)
+from infernix_dflash.arrays import HostRotary, Product, norm_factor, scalar, turn
 from infernix_dflash.block import ATTENTION, MLP
 from infernix_dflash.config import DrafterConfig
 from infernix_dflash.context import Context
 from infernix_dflash.layers import Rotary, attend, unseen
-from infernix_dflash.weights import DrafterWeights, LayerWeights, for_products
+from infernix_dflash.weights import DrafterWeights, LayerWeights
 
 #: Scores up to here need no maximum taken off before the softmax: neither a power of e nor a sum of many overflows.
 SMALL = 60.0

@@ -8,17 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from infernix_core.host_arrays import divide_by_length, new_floats, one_thread
 from infernix_core.interfaces.model import StateViews
-from infernix_dflash.arrays import (
-    HostRotary,
-    Product,
-    divide_by_length,
-    new_floats,
-    norm_factor,
-    one_thread,
-    scalar,
-    turn,
-)
+from infernix_dflash.arrays import HostRotary, Product, norm_factor, scalar, turn
 from infernix_dflash.config import DrafterConfig
 from infernix_dflash.context import Context
 from infernix_dflash.layers import Rotary

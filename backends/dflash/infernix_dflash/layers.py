@@ -130,8 +130,3 @@ def mlp(x: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     """``down(silu(gate(x)) * up(x))`` for x [..., H]; ``gate_up`` holds the gate's rows, then up's."""
     gate, up = F.linear(x, gate_up).chunk(2, dim=-1)
     return F.linear(F.silu(gate) * up, down)
-
-
-def aligned(x: Tensor) -> Tensor:
-    """``x`` at a 64-byte boundary: BLAS libraries may order a sum by the alignment of its operands."""
-    return x if x.data_ptr() % 64 == 0 else x.clone()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from infernix_core.checkpoint_tensors import READABLE, CheckpointTensors
 from infernix_core.errors import CheckpointError
+from infernix_core.host_arrays import for_products
 from infernix_dflash.config import DrafterConfig
 
 #: Names that some drafters use in place of ours, by how they begin.
@@ -235,17 +236,6 @@ def load_weights(tensors: DrafterTensors, config: DrafterConfig) -> DrafterWeigh
         ),
         norm=tensors.floats("norm.weight"),
     )
-
-
-def for_products(matrix: Tensor) -> Tensor:
-    """The matrix [O, I], laid out as its transpose where that is faster.
-
-    A float32 product of few rows is bound by reading the matrix, and BLAS libraries on a CPU read the transpose's
-    layout at up to twice the speed.
-    """
-    if matrix.device.type != "cpu" or matrix.dtype != torch.float32:
-        return matrix
-    return matrix.t().contiguous().t()
 
 
 def _plain(name: str) -> str:

@@ -9,7 +9,8 @@ from attrs import frozen
 from numpy.typing import NDArray
 from torch import Tensor
 
-from infernix_dflash.arrays import Floats, Product, new_floats, one_thread
+from infernix_core.host_arrays import Floats, new_floats, one_thread
+from infernix_dflash.arrays import Product
 from infernix_dflash.choice import Candidates
 from infernix_dflash2.config import DFlash2Config
 from infernix_dflash2.selector import Selector, top

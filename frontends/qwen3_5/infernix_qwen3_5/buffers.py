@@ -9,8 +9,9 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
+from infernix_core.host_arrays import new_floats
 from infernix_qwen3_5.config import LINEAR, ModelConfig
-from infernix_qwen3_5.products import Rows, new_floats
+from infernix_qwen3_5.products import Rows
 
 #: Shapes whose buffers are kept per state: rows times columns of the batches that were seen.
 KEPT_SHAPES = 32

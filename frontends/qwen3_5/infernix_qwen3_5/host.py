@@ -20,23 +20,15 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
+from infernix_core.host_arrays import Floats, aligned, divide_by_length, one_thread
 from infernix_core.interfaces.model import StateViews, StepOutput
-from infernix_core.threads import numpy_threads
 from infernix_qwen3_5.buffers import KEPT_SHAPES, Buffers, Scratch, StepScratch
 from infernix_qwen3_5.config import ModelConfig
 from infernix_qwen3_5.layers import attend, attend_last
-from infernix_qwen3_5.mixers import RECORDS, VerifyMixer, aligned, state_name
+from infernix_qwen3_5.mixers import RECORDS, VerifyMixer, state_name
 from infernix_qwen3_5.mixture import MixtureWeights, mixture
-from infernix_qwen3_5.products import Floats, Product, Rows, panels_pay
+from infernix_qwen3_5.products import Product, Rows, panels_pay
 from infernix_qwen3_5.weights import AttentionWeights, DeltaWeights, LayerWeights, ModelWeights
-
-
-def divide_by_length(x: Floats, square: float, dots: Floats, out: Floats) -> None:
-    """See ``layers.divided_by_length``; ``dots`` [..., 1, 1] is scratch for x [..., D]."""
-    np.matmul(x[..., None, :], x[..., :, None], out=dots)
-    np.add(dots, square, out=dots)
-    np.sqrt(dots, out=dots)
-    np.divide(x, dots[..., 0], out=out)
 
 
 def divide_by_sigmoid(x: Floats, out: Floats) -> None:
@@ -143,7 +135,7 @@ class HostStep:
 
     def __init__(self, config: ModelConfig, weights: ModelWeights) -> None:
         self.config = config
-        self.blas = numpy_threads() == torch.get_num_threads() == 1
+        self.blas = one_thread()
         self.panels = self.blas and panels_pay(_matrices(weights))
         self._square = config.hidden_size * config.norm_eps
         self.embedding: Floats = weights.embedding.numpy()

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from attrs import define, field, frozen
 from torch import Tensor
 
+from infernix_core.host_arrays import aligned
 from infernix_core.interfaces.model import StateViews
 from infernix_qwen3_5.config import ModelConfig
 from infernix_qwen3_5.gated_delta import (
@@ -258,8 +259,3 @@ def run_layer(
     if isinstance(layer.mlp, MixtureWeights):
         return x + mixture(normed, layer.mlp)
     return x + mlp(normed, layer.mlp.gate_up, layer.mlp.down)
-
-
-def aligned(x: Tensor) -> Tensor:
-    """``x`` at a 64-byte boundary: BLAS libraries may order a sum by the alignment of its operands."""
-    return x if x.data_ptr() % 64 == 0 else x.clone()

@@ -18,13 +18,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from infernix_core.host_arrays import Floats, divide_by_length
 from infernix_core.interfaces.model import ForwardBatch, StateKind, StateSpec, StateViews
 from infernix_qwen3_5.config import ModelConfig
-from infernix_qwen3_5.host import HostAttention, HostStep, divide_by_length
+from infernix_qwen3_5.host import HostAttention, HostStep
 from infernix_qwen3_5.layers import rms_norm, rotate
 from infernix_qwen3_5.mixers import MTP, VerifyMixer, run_layer, state_name
 from infernix_qwen3_5.mtp_weights import MtpWeights
-from infernix_qwen3_5.products import Floats
 from infernix_qwen3_5.rotary import Rotary
 from infernix_qwen3_5.weights import AttentionWeights
 

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from infernix_core.checkpoint_tensors import CheckpointTensors
 from infernix_core.errors import CheckpointError
+from infernix_core.host_arrays import for_products
 from infernix_qwen3_5.config import FULL, ModelConfig
 from infernix_qwen3_5.shapes import mtp_shapes
-from infernix_qwen3_5.weights import LayerReader, LayerWeights, for_products, is_mlx_conversion
+from infernix_qwen3_5.weights import LayerReader, LayerWeights, is_mlx_conversion
 
 #: Where the draft layer lies: in checkpoints as released, in MLX conversions.
 PREFIXES = ("mtp.", "language_model.mtp.")

@@ -7,12 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 from attrs import frozen
-from numpy.typing import NDArray
 from torch import Tensor
 
+from infernix_core.host_arrays import Floats, new_floats
 from infernix_core.threads import numpy_kernels
-
-Floats = NDArray[np.float32]
 
 #: Multiplications of one BLAS call of a product of several rows. OpenBLAS multiplies matrices below a million without
 #: packing them first, where it has such a kernel.
@@ -26,12 +24,6 @@ PANEL_KERNELS = frozenset({"SkylakeX", "Cooperlake", "SapphireRapids"})
 #: Most bytes of matrices that are laid out in panels. They lie in memory twice then, since prompts read them as they
 #: were; a model that no cache holds is bound by memory whatever its layout.
 PANEL_BYTES = 64 << 20
-
-
-def new_floats(*shape: int) -> Floats:
-    """Uninitialised memory at torch's alignment, which is one for all: BLAS may order a sum by it."""
-    values: Floats = torch.empty(shape, dtype=torch.float32).numpy()
-    return values
 
 
 def panels_pay(matrices: Iterable[Tensor]) -> bool:

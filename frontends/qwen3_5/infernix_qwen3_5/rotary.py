@@ -10,8 +10,8 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
+from infernix_core.host_arrays import Floats
 from infernix_qwen3_5.layers import inverse_frequencies, rotary_tables
-from infernix_qwen3_5.products import Floats
 
 #: Positions by which the tables grow.
 STEP = 1024

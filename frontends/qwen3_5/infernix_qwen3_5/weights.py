@@ -12,6 +12,7 @@ from torch import Tensor
 
 from infernix_core.checkpoint_tensors import READABLE, CheckpointTensors
 from infernix_core.errors import CheckpointError
+from infernix_core.host_arrays import for_products
 from infernix_qwen3_5.config import FULL, MixtureConfig, ModelConfig
 from infernix_qwen3_5.mixture import MixtureWeights
 from infernix_qwen3_5.shapes import expected_shapes
@@ -381,17 +382,6 @@ def is_mlx_conversion(tensors: CheckpointTensors) -> bool:
 def norm_weight(weight: Tensor) -> Tensor:
     """The weight [D] of an RMS norm as ``layers.rms_norm`` takes it: times ``sqrt(D)``."""
     return weight * math.sqrt(weight.shape[-1])
-
-
-def for_products(matrix: Tensor) -> Tensor:
-    """The matrix [O, I], laid out as its transpose where that is faster.
-
-    A float32 product of few rows is bound by reading the matrix. Of what a BLAS library on a CPU does with the
-    two layouts, the transpose's is read at up to twice the speed.
-    """
-    if matrix.device.type != "cpu" or matrix.dtype != torch.float32:
-        return matrix
-    return matrix.t().contiguous().t()
 
 
 def _find_prefix(tensors: CheckpointTensors) -> str:

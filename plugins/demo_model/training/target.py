@@ -8,7 +8,6 @@ from random import Random
 import torch
 import torch.nn.functional as F
 from tokenizers import Tokenizer
-from torch import nn
 from transformers import Qwen3_5ForCausalLM
 
 from .batches import Batch, plain_batches, tool_batches
@@ -97,22 +96,3 @@ def gather_columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     columns = columns.clamp(max=values.shape[1] - 1)
     rows = torch.arange(len(values)).view(-1, *[1] * (columns.ndim - 1))
     return values[rows, columns]
-
-
-def make_drafter_optimizers(drafter: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for matrices; AdamW for norms, convolutions, mask vector and codebooks."""
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, parameter in drafter.named_parameters():
-        is_matrix = parameter.ndim == 2 and "codebook" not in name
-        (matrices if is_matrix else others).append(parameter)
-    return [
-        torch.optim.Muon(
-            matrices,
-            lr=rate,
-            weight_decay=0.05,
-            momentum=0.95,
-            adjust_lr_fn="match_rms_adamw",
-        ),
-        torch.optim.AdamW(others, lr=rate, betas=(0.9, 0.98), weight_decay=0.0),
-    ]

@@ -85,12 +85,14 @@ def learning_rate(peak: float, progress: float, step: int) -> float:
     return peak * decay * min(1.0, (step + 1) / _WARM_UP_STEPS)
 
 
-def make_optimizers(model: nn.Module, rate: float) -> list[torch.optim.Optimizer]:
-    """Muon for the layers' matrices, AdamW for embedding, norms, convolutions and decays."""
+def make_optimizers(
+    model: nn.Module, rate: float, table: str = "embed_tokens"
+) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for all else; tables that rows are looked up in have ``table`` in their name."""
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        is_matrix = parameter.ndim == 2 and "embed_tokens" not in name
+        is_matrix = parameter.ndim == 2 and table not in name
         (matrices if is_matrix else others).append(parameter)
     return [
         torch.optim.Muon(

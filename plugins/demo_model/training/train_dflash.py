@@ -25,9 +25,8 @@ from .target import (
     answer_bounds,
     drafter_batches,
     gather_columns,
-    make_drafter_optimizers,
 )
-from .train import Clock, learning_rate
+from .train import Clock, learning_rate, make_optimizers
 
 #: The masks of a block; a block of another length gives other drafts, so all lengths are trained.
 _MASKS = (1, 3, 5, 7, 7, 7, 11, 15)
@@ -160,7 +159,7 @@ def main() -> None:
     target = Target(arguments.folder)
     drafter = initial_drafter(arguments, target)
     print(f"{sum(p.numel() for p in drafter.parameters())} parameters", flush=True)
-    optimizers = make_drafter_optimizers(drafter, arguments.peak_rate)
+    optimizers = make_optimizers(drafter, arguments.peak_rate, table="codebook")
     clock = Clock(arguments.cpu_minutes, arguments.wall_minutes)
     losses: list[float] = []
     shares: list[list[float]] = []

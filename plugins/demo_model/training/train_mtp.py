@@ -23,9 +23,8 @@ from .target import (
     answer_bounds,
     drafter_batches,
     gather_columns,
-    make_drafter_optimizers,
 )
-from .train import Clock, learning_rate
+from .train import Clock, learning_rate, make_optimizers
 
 STEPS = 5
 #: Later drafts count only where the earlier ones were right.
@@ -117,7 +116,7 @@ def main() -> None:
     if arguments.resume:
         mtp.load_state_dict(load_mtp(arguments.folder))
     print(f"{sum(p.numel() for p in mtp.parameters())} parameters", flush=True)
-    optimizers = make_drafter_optimizers(mtp, arguments.peak_rate)
+    optimizers = make_optimizers(mtp, arguments.peak_rate, table="codebook")
     clock = Clock(arguments.cpu_minutes, arguments.wall_minutes)
     reports: list[torch.Tensor] = []
     next_save = 2.0

@@ -28,7 +28,7 @@ def runners(
     directory: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[oracle.Runner, oracle.Runner]:
     threads = 2 if request.param == "products of torch" else 1
-    monkeypatch.setattr(host, "numpy_threads", lambda: threads)
+    monkeypatch.setattr(host, "one_thread", lambda: threads == 1)
     kernels = "SkylakeX" if request.param == "panels" else "Haswell"
     monkeypatch.setattr(products, "numpy_kernels", lambda: kernels)
     kernel = oracle.load_target(directory)

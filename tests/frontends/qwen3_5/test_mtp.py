@@ -119,7 +119,7 @@ def test_the_kernel_and_its_reference(
     directory: Path, kernel: str, lanes: list[int], widths: list[int], monkeypatch: Any
 ) -> None:
     threads = 2 if kernel == "products of torch" else 1
-    monkeypatch.setattr(host, "numpy_threads", lambda: threads)
+    monkeypatch.setattr(host, "one_thread", lambda: threads == 1)
     kernels = "SkylakeX" if kernel == "panels" else "Haswell"
     monkeypatch.setattr(products, "numpy_kernels", lambda: kernels)
     targets = [oracle.load_target(directory, reference=reference) for reference in (False, True)]
